@@ -85,9 +85,9 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
   problem(slot.path, written != nullptr ? written->at : Origin(), text, details);
 }
 
-const KeysByFlag& Checker::flags() const {
-  if (!flags_) flags_ = keys_by_flag(key_tables(catalog_));
-  return *flags_;
+const KeyNames& Checker::names() const {
+  if (!names_) names_.emplace(key_tables(catalog_));
+  return *names_;
 }
 
 std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
@@ -132,7 +132,7 @@ std::string Checker::path_key(const std::string& kind) const {
 void Checker::value_of_slot(const Slot& slot, const Entry& written) {
   const auto* type = std::get_if<std::string>(&written.value->data);
   std::string text = fmt::format("{} is the table of {}", label(slot.path), a(slot.kind));
-  const std::string hint = flag_hint(flags(), slot.path);
+  const std::string hint = names().hint(slot.path);
   if (type != nullptr) {
     const bool known = *type == "none" || catalog_.find(slot.kind, *type) != nullptr;
     const std::string other = known ? "" : other_slot(slot, *type);
@@ -162,7 +162,7 @@ void Checker::doubt_places_of(const UnknownKey& unknown) {
     if (const auto found = tables_of_key_.find(key); found != tables_of_key_.end()) {
       for (const std::string& table : found->second) doubtful.insert(join_path(table, key));
     }
-    for (const std::string& path : keys_of_flag(flags(), key)) doubtful.insert(path);
+    for (const std::string& path : names().keys_of(key)) doubtful.insert(path);
   }
 }
 
@@ -173,7 +173,7 @@ std::string Checker::children_elsewhere(const std::string& section, const std::s
     const auto tables = tables_of_key_.find(key);
     if (tables != tables_of_key_.end() && std::ranges::count(tables->second, near) > 0) continue;
     const std::string hint = tables == tables_of_key_.end()
-                                 ? flag_hint(flags(), key)
+                                 ? names().hint(key)
                                  : fmt::format("{} belongs to [{}]", key, tables->second.front());
     if (!hint.empty() && found.size() < kShown) found.push_back(hint);
   }
@@ -200,7 +200,7 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
   }
   if (!inside.empty()) return out + ": " + inside;
   // A flag of Megatron-LM written as a key, before keys of that name: --save is checkpoint.out.
-  const std::string flag = root && !unknown.is_table ? flag_hint(flags(), unknown.key) : "";
+  const std::string flag = root && !unknown.is_table ? names().hint(unknown.key) : "";
   const std::string other = flag.empty() ? elsewhere(unknown) : flag;
   if (!other.empty()) return out + ": " + other;
   if (root) return out + fmt::format("; there are [{}]", fmt::join(unknown.known, "], ["));
@@ -240,7 +240,7 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
   if (std::ranges::count(root_sections(), unknown.key, &RootSection::name) > 0) {
     return fmt::format("[{}] is a section of its own", unknown.key);
   }
-  const std::string flag = flag_hint(flags(), unknown.key);
+  const std::string flag = names().hint(unknown.key);
   return flag.empty() ? of_other_types(unknown.key) : flag;
 }
 

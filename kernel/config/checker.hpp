@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/config/keys.hpp"
+#include "kernel/config/key_names.hpp"
 #include "kernel/config/resolve.hpp"
 
 namespace tessera {
@@ -122,7 +122,7 @@ class Checker {
   void doubt_what_is_taken();
 
   /// Made when the first error asks.
-  const KeysByFlag& flags() const;
+  const KeyNames& names() const;
 
   Config config_;  // with what variants inherit
   const Catalog& catalog_;
@@ -132,7 +132,7 @@ class Checker {
   std::string without_units_;  ///< the device that "auto" is, where it needs no units
   std::map<std::string, std::string> taken_from_;                  ///< keys, by `from`
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
-  mutable std::optional<KeysByFlag> flags_;
+  mutable std::optional<KeyNames> names_;
   struct Variant {
     std::string path, base;
   };

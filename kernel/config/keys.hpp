@@ -21,6 +21,7 @@ struct KeyRow {
   std::string megatron;       ///< Megatron-LM's flags with spaces between, or empty
   bool structural = false;    ///< it changes what parameters compute (FieldBuilder::structural)
   std::string variants_of{};  ///< of tables of any name: the table that each of them is like
+  std::vector<FieldSpec::OtherNames> also{};
 };
 
 /// The keys of one table: the kernel's own, or those of a component where it stands.
@@ -44,15 +45,6 @@ std::vector<KeyTable> key_tables(const Catalog& catalog);
 /// of the table around it that lead there, and the tables that it is like. Throws ConfigError when
 /// there are none; of a key it says in which tables it is.
 std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const std::string& section);
-
-/// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.
-using KeysByFlag = std::map<std::string, std::vector<std::string>>;
-KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables);
-/// The paths of "lr", "--lr" or, of words, "lr-warmup_iters"; none where no key is that flag.
-std::vector<std::string> keys_of_flag(const KeysByFlag& flags, std::string_view name);
-
-/// "Megatron-LM's --lr is lr.peak here" for such a name; empty where no key says that it is it.
-std::string flag_hint(const KeysByFlag& flags, std::string_view name);
 
 /// A line each, in columns.
 std::string rows_text(const std::vector<KeyRow>& rows);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernel/config/keys.hpp"
+#include "kernel/config/key_names.hpp"
 
 namespace tessera {
 namespace {
@@ -146,7 +146,8 @@ std::string megatron_markdown(const std::vector<KeyTable>& tables) {
       "what\n"
       "a flag switches off (`--disable-bias-linear`) is `false` here.\n\n"
       "| Megatron-LM | here |\n|---|---|\n";
-  for (const auto& [flag, keys] : keys_by_flag(tables)) {
+  const KeyNames names(tables);
+  for (const auto& [flag, keys] : names.flags()) {
     std::string places;
     for (const std::string& key : keys) places += (places.empty() ? "" : ", ") + code(key);
     out += fmt::format("| {} | {} |\n", code(flag), places);

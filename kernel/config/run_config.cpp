@@ -29,7 +29,9 @@ void RunSection::describe(Schema<RunSection>& s) {
       .at_least(1)
       .at_most(kMostSteps)
       .required()
-      .megatron("--train-iters");
+      .megatron("--train-iters")
+      .also("epochs max_iters max_steps num_train_epochs")
+      .also("--train-samples", "is {} × batch.global here");
   s.field("out",
           &RunSection::out,
           "folder of the run; \"runs/<name>\" in the working folder when not set")
@@ -89,37 +91,44 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
   s.field("tensor", &ParallelSection::tensor, "ranks that share each matrix")
       .at_least(1)
       .at_most(kMostOnAxis)
-      .megatron("--tensor-model-parallel-size");
+      .megatron("--tensor-model-parallel-size")
+      .also("tp");
   s.field("pipeline", &ParallelSection::pipeline, "ranks that share the layers in a row")
       .at_least(1)
       .at_most(kMostOnAxis)
-      .megatron("--pipeline-model-parallel-size");
+      .megatron("--pipeline-model-parallel-size")
+      .also("pp");
   s.field("context", &ParallelSection::context, "ranks that share each sequence")
       .at_least(1)
       .at_most(kMostOnAxis)
-      .megatron("--context-parallel-size");
+      .megatron("--context-parallel-size")
+      .also("cp");
   s.field(
        "data",
        &ParallelSection::data,
        "replicas; \"auto\" fills a given world size, else the fewest that the experts' ranks fit")
       .at_least(1)
-      .at_most(kMostOnAxis);
+      .at_most(kMostOnAxis)
+      .also("dp");
   s.field("expert", &ParallelSection::expert, "ranks that share the experts of a layer")
       .at_least(1)
       .at_most(kMostOnAxis)
-      .megatron("--expert-model-parallel-size");
+      .megatron("--expert-model-parallel-size")
+      .also("ep");
   s.field("expert_tensor",
           &ParallelSection::expert_tensor,
           "ranks that share each expert's matrices; \"auto\": as tensor")
       .at_least(1)
       .at_most(kMostOnAxis)
-      .megatron("--expert-tensor-parallel-size");
+      .megatron("--expert-tensor-parallel-size")
+      .also("etp");
   s.field("sequence_parallel",
           &ParallelSection::sequence_parallel,
           "between tensor-parallel regions each rank of the tensor group keeps its share of the "
           "rows")
       .megatron("--sequence-parallel");
-  s.field("order", &ParallelSection::order, "order of the ranks, the fastest axis first");
+  s.field("order", &ParallelSection::order, "order of the ranks, the fastest axis first")
+      .also("--use-tp-pp-dp-mapping", "is {} = \"tp-cp-ep-pp-dp\" here");
   s.field("bucket_elements",
           &ParallelSection::bucket_elements,
           "gradients reduced together while the backward pass goes on")
@@ -132,7 +141,8 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
        "dtype in which data-parallel replicas send each other gradients; main: as they are kept. "
        "What is narrower is rounded, added in fp32 and rounded once more; bf16 halves the bytes")
       .one_of({"main", "fp32", "bf16"})
-      .megatron("--grad-reduce-in-bf16");
+      .megatron("--grad-reduce-in-bf16")
+      .also("--accumulate-allreduce-grads-in-fp32", "is what {} does here, unless it is \"bf16\"");
 }
 
 void PlacementSection::describe(Schema<PlacementSection>& s) {
@@ -167,7 +177,8 @@ void RecomputeSection::describe(Schema<RecomputeSection>& s) {
           "what the backward pass computes again instead of keeping it: \"full\": every block from "
           "its input; \"selective\": the phases in scopes")
       .one_of({"none", "full", "selective"})
-      .megatron("--recompute-granularity");
+      .megatron("--recompute-granularity")
+      .also("--recompute-activations", "is {} = \"selective\" here");
   s.field("scopes",
           &RecomputeSection::scopes,
           "phases that \"selective\" computes again; with another mode only the default or [] is "
@@ -180,17 +191,20 @@ void BatchSection::describe(Schema<BatchSection>& s) {
       .at_least(1)
       .at_most(kMostSequences)
       .required()
-      .megatron("--global-batch-size");
+      .megatron("--global-batch-size")
+      .also("batch_size", "is {} here, of a step, or batch.micro, of one pass of a replica");
   s.field("micro", &BatchSection::micro, "sequences of one microbatch")
       .at_least(1)
       .at_most(kMostSequences)
       .required()
-      .megatron("--micro-batch-size");
+      .megatron("--micro-batch-size")
+      .also("per_device_train_batch_size");
   s.field("sequence_length", &BatchSection::sequence_length, "positions of a sequence")
       .at_least(1)
       .at_most(kMostPositions)
       .required()
-      .megatron("--seq-length");
+      .megatron("--seq-length")
+      .also("block_size n_positions seq_len");
 }
 
 void PrecisionSection::describe(Schema<PrecisionSection>& s) {
@@ -204,7 +218,8 @@ void PrecisionSection::describe(Schema<PrecisionSection>& s) {
   s.field("main",
           &P::main,
           "of main parameters, gradients and optimizer state: fp32, or fp64 where compute is fp64")
-      .one_of({"fp32", "fp64"});
+      .one_of({"fp32", "fp64"})
+      .also("--main-grads-dtype --main-params-dtype");
   s.field("prepare_weights",
           &P::prepare_weights,
           "pack the weights of linear layers once a step, as the device's products read them, and "
@@ -276,7 +291,8 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
           &CheckpointSection::resume,
           "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")
       .is_path({"auto", "none"})
-      .megatron("--load");
+      .megatron("--load")
+      .also("--ckpt-step", "is {} = \".../step-N\" here");
   s.field("out", &CheckpointSection::out, "their folder; \"<run.out>/checkpoints\" when not set")
       .is_path()
       .megatron("--save");
@@ -285,7 +301,9 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
           "a new run starts with the parameters of this checkpoint instead of initial values "
           "(fine-tuning); step, optimizer state and data position are new")
       .is_path()
-      .megatron("--finetune");
+      .megatron("--finetune")
+      .also("--pretrained-checkpoint")
+      .also("--no-load-optim", "is {} here, which begins at step 0");
   s.field("init_skip",
           &CheckpointSection::init_skip,
           "names of parameters that are not taken from `init_from`, with * as in file names: "
@@ -304,7 +322,9 @@ void ValidationSection::describe(Schema<ValidationSection>& s) {
       .megatron("--eval-interval");
   s.field("samples", &ValidationSection::samples, "samples of each, at most the set; 0: the set")
       .at_least(0)
-      .at_most(kMostSteps);
+      .at_most(kMostSteps)
+      .also("--eval-iters", "is {} here: windows, not batches")
+      .also("--full-validation", "is {} = 0 here");
   s.field(
        "sample_tokens",
        &ValidationSection::sample_tokens,
@@ -339,7 +359,8 @@ void CheckSection::describe(Schema<CheckSection>& s) {
   s.field("loss_rise",
           &CheckSection::loss_rise,
           "a loss of more than this times the running mean is bad, 1.5 for example; 0: none is")
-      .at_least(0);
+      .at_least(0)
+      .also("--check-for-spiky-loss");
   s.field("loss_window",
           &CheckSection::loss_window,
           "steps that the running mean forgets in; before so many good ones no rise is bad")

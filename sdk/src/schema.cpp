@@ -252,6 +252,11 @@ FieldBuilder& FieldBuilder::megatron(std::string_view flag) {
   return *this;
 }
 
+FieldBuilder& FieldBuilder::also(std::string_view names, std::string_view words) {
+  spec_.also.push_back({std::string(names), std::string(words)});
+  return *this;
+}
+
 FieldBuilder& FieldBuilder::structural() {
   spec_.structural = true;
   return *this;

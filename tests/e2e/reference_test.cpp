@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "program_support.hpp"
 
@@ -86,13 +89,12 @@ TEST(Reference, EveryIntegerThatAUserWritesHasBounds) {
       ::testing::ElementsAre("[run] a: integer", "[run] type = \"y\" c: array of integer >= 1"));
 }
 
-// What the part by hand calls a key, as `lr.type = "cosine"`, is one.
-TEST(Reference, KeysInTheMapOfConceptsAreThere) {
-  const std::string page = committed("MEGATRON.md"), all = keys({"--markdown"});
-  const std::regex key("`([a-z]+(\\.[a-z_]+)+)( = [^`]*)?`");
-  const std::string map = page.substr(0, page.find("## Flags\n"));
+// Keys that `text` names as the pattern's first group are there.
+void expect_keys(const std::string& text, const std::string& pattern, int least) {
+  const std::string all = keys({"--markdown"});
+  const std::regex key(pattern);
   int seen = 0;
-  for (std::sregex_iterator at(map.begin(), map.end(), key), end; at != end; ++at) {
+  for (std::sregex_iterator at(text.begin(), text.end(), key), end; at != end; ++at) {
     const std::string path = (*at)[1], last = path.substr(path.rfind('.') + 1);
     if (last == "jsonl" || last == "html") continue;  // files
     const std::string table = path.substr(0, path.rfind('.'));
@@ -100,7 +102,81 @@ TEST(Reference, KeysInTheMapOfConceptsAreThere) {
     EXPECT_THAT(all, HasSubstr("| `" + last + "` |")) << path;
     ++seen;
   }
-  EXPECT_GT(seen, 15);
+  EXPECT_GT(seen, least);
+}
+
+// What the part by hand calls a key, as `lr.type = "cosine"`, is one.
+TEST(Reference, KeysInTheMapOfConceptsAreThere) {
+  const std::string page = committed("MEGATRON.md");
+  expect_keys(page.substr(0, page.find("## Flags\n")), "`([a-z]+(\\.[a-z_]+)+)( = [^`]*)?`", 15);
+}
+
+// --- names of other programs ---
+
+std::vector<std::string> hints() {
+  std::vector<std::string> lines;
+  std::ifstream file(TESSERA_SOURCE_DIR "/tests/e2e/fixtures/hints.txt");
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+// What schemas and configs/names/other_programs.toml say together.
+TEST(OtherNames, AreToldWordForWord) {
+  constexpr std::size_t kAtOnce = 20;  // a check tells no more
+  const std::vector<std::string> all = hints();
+  EXPECT_GT(all.size(), 100u);
+  const std::string who = "Megatron-LM's --";
+  for (std::size_t first = 0; first < all.size(); first += kAtOnce) {
+    std::vector<std::string> command{"config", "check"}, told;
+    command.push_back(TESSERA_SOURCE_DIR "/configs/shakespeare.toml");
+    for (std::size_t i = first; i < std::min(first + kAtOnce, all.size()); ++i) {
+      const std::size_t begin = all[i].starts_with(who) ? who.size() : 0;
+      const std::string name = all[i].substr(begin, all[i].find(' ', begin) - begin);
+      command.insert(command.end(), {"--set", name + "=1"});
+      told.push_back(fmt::format("unknown key \"{}\" before any section: {}\n", name, all[i]));
+    }
+    const ProcessResult checked = run_tessera(command);
+    for (const std::string& text : told) EXPECT_THAT(checked.err, HasSubstr(text));
+  }
+}
+
+TEST(OtherNames, KeysInHintsAreThere) {
+  std::string text;
+  for (const std::string& hint : hints()) text += hint + "\n";
+  expect_keys(text, "[ (]([a-z]+(\\.[a-z0-9_]+)+)", 60);
+}
+
+// A name that a key has by itself would hide one of the file.
+TEST(OtherNames, EachOfTheFileIsTold) {
+  const std::string file = committed("names/other_programs.toml");
+  const std::regex line("([a-z0-9_-]+) = [\"'](.*)[\"']\n");
+  const std::vector<std::string> all = hints();
+  int seen = 0;
+  for (std::sregex_iterator at(file.begin(), file.end(), line), end; at != end; ++at, ++seen) {
+    const std::string text = (*at)[1].str() + " " + (*at)[2].str();
+    const auto tells = [&](const std::string& hint) { return hint.ends_with(text); };
+    EXPECT_TRUE(std::ranges::any_of(all, tells)) << text;
+  }
+  EXPECT_GT(seen, 40);
+}
+
+// Each flag of the page's tables that are written by hand is in the one that is made from keys, or
+// has a hint.
+TEST(OtherNames, EachFlagOfThePageForMegatronsUsersHasAHint) {
+  const std::string page = committed("MEGATRON.md");
+  const std::size_t made = page.find("## Flags");
+  const std::vector<std::string> all = hints();
+  int found = 0;
+  for (std::size_t at = page.find("`--"); at < made; at = page.find("`--", at + 1), ++found) {
+    const std::size_t end = page.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 1);
+    const std::string flag = page.substr(at + 1, end - at - 1);
+    if (flag == "--set" || page.find("| `" + flag + "` |", made) != page.npos) continue;
+    const auto tells = [&](const std::string& hint) {
+      return hint.starts_with("Megatron-LM's " + flag + " ");
+    };
+    EXPECT_TRUE(std::ranges::any_of(all, tells)) << flag;
+  }
+  EXPECT_GT(found, 20);
 }
 
 TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {

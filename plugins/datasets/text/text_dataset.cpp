@@ -14,7 +14,8 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           "one text. Identical on all ranks' machines")
       .is_path()
       .required()
-      .megatron("--data-path");
+      .megatron("--data-path")
+      .also("--train-data-path", "is {} here, of text files");
   s.field("validation",
           &Config::validation,
           "share of the text that is held back for validation, by documents that run.seed chooses; "
@@ -22,7 +23,8 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           "blank lines, a paragraph at its line ends, a line into equal parts")
       .at_least(0)
       .below(1)
-      .megatron("--split");
+      .megatron("--split")
+      .also("--valid-data-path", "is {} here, a share of data.path");
 }
 
 TextDataset::TextDataset(const Config& config, DatasetArguments& arguments)

@@ -25,7 +25,8 @@ class PartialGraphs final : public GraphPolicy {
               &Config::scope,
               "phases of blocks that are captured, by scope: \"attn\", \"mlp\", \"moe_router\", "
               "\"moe_preprocess\", …; empty: every phase of the model whose shapes are fixed")
-          .megatron("--cuda-graph-scope");
+          .megatron("--cuda-graph-scope")
+          .also("--cuda-graph-modules");
       s.field("join",
               &Config::join,
               "neighbouring phases become one graph within a \"layer\", or within a \"chunk\" of "

@@ -35,7 +35,8 @@ class SelfAttention final : public Layer {
       s.field("kv_heads", &Config::kv_heads, "key and value heads; \"auto\": as many as heads")
           .at_least(1)
           .at_most(kMostFeatures)
-          .megatron("--num-query-groups");
+          .megatron("--num-query-groups")
+          .also("num_key_value_heads --group-query-attention");
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")
           .at_least(1)

@@ -27,7 +27,8 @@ class Mlp final : public Layer {
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
           .at_most(kMostInnerFeatures)
-          .megatron("--ffn-hidden-size");
+          .megatron("--ffn-hidden-size")
+          .also("ffn_dim intermediate_size");
       s.field("activation",
               &Config::activation,
               "between the linears; gelu: the tanh form, as GPT-2; gelu_erf: x · Φ(x)")

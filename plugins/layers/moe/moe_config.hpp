@@ -52,7 +52,8 @@ struct MoeConfig {
             &MoeConfig::activation,
             "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
         .one_of({"swiglu", "gelu"})
-        .structural();
+        .structural()
+        .also("--swiglu", "is activation of [model.block.mlp] type = \"moe\" here, and only there");
     s.field("init_std", &MoeConfig::init_std, "standard deviation of the initial weights")
         .from("model.init_std")
         .at_least(0);
@@ -65,7 +66,10 @@ struct MoeConfig {
             "the same of each microbatch on the ranks of tensor × context; depends on batch.micro "
             "and the layout: not one loss curve")
         .at_least(0)
-        .megatron("--moe-aux-loss-coeff");
+        .megatron("--moe-aux-loss-coeff")
+        .also("--moe-router-load-balancing-type",
+              "is the name of the coefficient in [model.block.mlp] here: microbatch_loss for "
+              "aux_loss, sequence_loss for seq_aux_loss, global_loss for global_aux_loss");
     s.field("global_loss",
             &MoeConfig::global_loss,
             "the same with the loads of all ranks of a stage since the step began; depends on "

@@ -24,18 +24,21 @@ class Gpt final : public Model {
           .required()
           .at_least(1)
           .at_most(kMostLayers)
-          .megatron("--num-layers");
+          .megatron("--num-layers")
+          .also("n_layer num_hidden_layers");
       s.field("hidden", &Config::hidden, "features of a position")
           .required()
           .at_least(1)
           .at_most(kMostFeatures)
-          .megatron("--hidden-size");
+          .megatron("--hidden-size")
+          .also("d_model hidden_dim n_embd");
       s.field("heads", &Config::heads, "attention heads")
           .required()
           .at_least(1)
           .at_most(kMostFeatures)
           .structural()
-          .megatron("--num-attention-heads");
+          .megatron("--num-attention-heads")
+          .also("n_head");
       s.field("positions", &Config::positions, "positions that the model tells apart")
           .from("batch.sequence_length")
           .at_least(1)

@@ -18,7 +18,9 @@ class TraceWriter final : public Observer {
           .range()
           .at_least(1)
           .at_most(kMostSteps)
-          .required();
+          .required()
+          .also("--profile-step-start", "is the first of {} here")
+          .also("--profile-step-end", "is the second of {} here");
     }
   };
   TraceWriter(const Config& config, ObserverArguments& arguments)

@@ -16,13 +16,16 @@ void OptimizerConfig::describe(Schema<OptimizerConfig>& s) {
           &OptimizerConfig::clip,
           "bound of the norm of all gradients: above it they are scaled down to it; 0: none")
       .at_least(0)
-      .megatron("--clip-grad");
+      .megatron("--clip-grad")
+      .also("max_grad_norm");
   s.field("state_dtype",
           &OptimizerConfig::state_dtype,
           "dtype of the rule's state (moments); main: that of the main values. What is narrower is "
           "rounded when it is stored; bf16 needs betas of at most 0.996")
       .one_of({"main", "fp32", "bf16"})
-      .megatron("--exp-avg-dtype");
+      .megatron("--exp-avg-dtype")
+      .also("--use-precision-aware-optimizer")
+      .also("--exp-avg-sq-dtype", "is {} here, which is that of all moments");
   s.tables(
       "groups",
       &OptimizerConfig::groups,

@@ -17,7 +17,8 @@ void ParameterGroup::describe(Schema<ParameterGroup>& s) {
       .required();
   s.field(
        "lr_scale", &ParameterGroup::lr_scale, "times the learning rate; 0 keeps them as they are")
-      .at_least(0);
+      .at_least(0)
+      .also("--decoupled-lr", "is lr_scale of a group in [optimizer.groups] here");
   s.field("weight_decay",
           &ParameterGroup::weight_decay,
           "instead of the rule's; auto: the rule's, none for biases and norms")

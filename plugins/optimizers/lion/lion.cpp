@@ -56,8 +56,14 @@ void LionArgs::infer(LionArgs& args) {
 Kernel lion_kernel() { return make_kernel<LionArgs>(&lion, kFloatingDTypes); }
 
 void Lion::Config::describe(Schema<Config>& s) {
-  s.field("beta1", &Config::beta1, "part of the momentum in an update").at_least(0).below(1);
-  s.field("beta2", &Config::beta2, "decay of the momentum").at_least(0).below(1);
+  s.field("beta1", &Config::beta1, "part of the momentum in an update")
+      .at_least(0)
+      .below(1)
+      .also("--lion-beta1", "is {} here, of type = \"lion\"");
+  s.field("beta2", &Config::beta2, "decay of the momentum")
+      .at_least(0)
+      .below(1)
+      .also("--lion-beta2", "is {} here, of type = \"lion\"");
   s.field("weight_decay",
           &Config::weight_decay,
           "part of a weight that decays, times the learning rate; not of biases and norms")

@@ -11,13 +11,19 @@ namespace {
 
 template <class Config>
 void describe_rise(Schema<Config>& s) {
-  s.field("peak", &Config::peak, "highest learning rate").required().above(0).megatron("--lr");
+  s.field("peak", &Config::peak, "highest learning rate")
+      .required()
+      .above(0)
+      .megatron("--lr")
+      .also("learning_rate");
   s.field("warmup_steps",
           &Config::warmup_steps,
           "updates over which the rate rises linearly from 0 to peak")
       .at_least(0)
       .at_most(kMostSteps)
-      .megatron("--lr-warmup-iters");
+      .megatron("--lr-warmup-iters")
+      .also("warmup_iters")
+      .also("--lr-warmup-fraction", "is {} here, in steps");
 }
 
 double risen(double peak, i64 step, i64 warmup) {

@@ -45,7 +45,8 @@ class TopKRouter final : public Router {
               "several")
           .one_of({"softmax", "softmax_before", "sigmoid", "sqrt_softplus"})
           .structural()
-          .megatron("--moe-router-score-function");
+          .megatron("--moe-router-score-function")
+          .also("--moe-router-pre-softmax", "is {} = \"softmax_before\" here");
       s.field("groups",
               &Config::groups,
               "equal groups of experts; a token chooses within its best groups")
@@ -77,7 +78,8 @@ class TopKRouter final : public Router {
            "the global batch; biases take part in the choice only; needs score \"sigmoid\" or "
            "\"sqrt_softplus\"; 0: there are none")
           .at_least(0)
-          .megatron("--moe-router-bias-update-rate");
+          .megatron("--moe-router-bias-update-rate")
+          .also("--moe-router-enable-expert-bias", "is {} above 0 here");
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);

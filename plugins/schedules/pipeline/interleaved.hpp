@@ -19,7 +19,8 @@ class Interleaved final : public PipelineSchedule {
       s.field("chunks", &Config::chunks, "model chunks (virtual stages) on each rank")
           .at_least(1)
           .at_most(kMostLayers)
-          .megatron("--num-virtual-stages-per-pipeline-rank");
+          .megatron("--num-virtual-stages-per-pipeline-rank")
+          .also("--num-layers-per-virtual-pipeline-stage", "follows from {} here");
       s.field("microbatch_group",
               &Config::microbatch_group,
               "microbatches in a row through one chunk, at most those of a step; \"auto\": "

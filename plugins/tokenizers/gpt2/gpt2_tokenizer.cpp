@@ -50,7 +50,9 @@ void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
        "and its like say beside them holds too")
       .is_path()
       .required()
-      .megatron("--vocab-file");
+      .megatron("--vocab-file")
+      .also("--merge-file", "is {} here, the folder of both files")
+      .also("--tokenizer-model", "is not there: {} is the folder of GPT-2's vocabulary");
   s.field("special",
           &Config::special,
           "texts that are one token wherever they stand, where the vocabulary has them; \"auto\": "

@@ -44,6 +44,11 @@ struct TESSERA_API FieldSpec {
   std::vector<std::string> path_words;  ///< what a path key takes as it stands
   std::vector<std::string> choices;
   std::string megatron;  ///< the flags a Megatron-LM user would search for, with spaces between
+  struct OtherNames {
+    std::string names;  ///< with spaces between
+    std::string words;
+  };
+  std::vector<OtherNames> also;         ///< FieldBuilder::also
   std::string component_kind;           ///< kind of a component slot, or of variants of one
   std::string variants_of;              ///< of variants: the slot that they are like
   std::vector<FieldSpec> table_fields;  ///< of each table of `tables`
@@ -100,6 +105,10 @@ class TESSERA_API FieldBuilder {
   /// No default: leaving the key out is an error.
   FieldBuilder& required();
   FieldBuilder& megatron(std::string_view flag);
+  /// What other programs call the key, names with spaces between. Who writes one of them as a key
+  /// is told `words`, where {} stands for this key's path. A name with "--" before it is a flag of
+  /// Megatron-LM that is not quite the key; one that is, is said with megatron().
+  FieldBuilder& also(std::string_view names, std::string_view words = "is {} here");
   /// Changes what the parameters compute, not only how they are trained: a checkpoint that was
   /// trained with one value cannot go on with another. Say it of heads, an epsilon, a scale; not of
   /// dropout, initial values, coefficients of losses, or what a parameter's shape shows. The type

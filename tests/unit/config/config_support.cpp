@@ -28,7 +28,7 @@ struct Gpt {
   Component<Layer> block{"block"};
   std::map<std::string, Component<Layer>> blocks;
   static void describe(Schema<Gpt>& s) {
-    s.field("layers", &Gpt::layers, "blocks").at_least(1).megatron("--num-layers");
+    s.field("layers", &Gpt::layers, "blocks").at_least(1).megatron("--num-layers").also("n_layer");
     s.field("hidden", &Gpt::hidden, "width").at_least(1).megatron("--hidden-size");
     s.field("vocab", &Gpt::vocab, "entries").at_least(2);
     s.field("dropout", &Gpt::dropout, "probability").at_least(0).below(1);

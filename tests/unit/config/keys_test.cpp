@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernel/checkpoint/disk.hpp"
+#include "kernel/config/key_names.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -123,7 +123,8 @@ TEST(Keys, AKeyIsNoTableButInOne) {
 }
 
 TEST(Keys, FlagsLeadToKeys) {
-  const auto flags = keys_by_flag(tables());
+  const KeyNames names(tables());
+  const auto& flags = names.flags();
   EXPECT_THAT(flags.at("--micro-batch-size"), ElementsAre("batch.micro"));
   EXPECT_EQ(flags.at("--bf16"), flags.at("--fp16"));
   EXPECT_THAT(megatron_markdown(tables()), HasSubstr("| `--micro-batch-size` | `batch.micro` |\n"));
@@ -183,23 +184,6 @@ TEST(KeyHints, AKeyOfAComponentThatIsNotChosenLeadsToIt) {
               HasSubstr("it belongs to [model.block.mlp] with type = \"moe\""));
   EXPECT_THAT(problems_of(kBase, {"lr.momentum=0.9"}),
               HasSubstr("it belongs to [optimizer.rule] with type = \"sgd\""));
-}
-
-// Each of the tables of configs/MEGATRON.md that are written by hand is in the one that is made
-// from keys, or has a hint of its own.
-TEST(KeyHints, EachFlagOfThePageForMegatronsUsersHasOne) {
-  const std::string page = read_text_file(TESSERA_SOURCE_DIR "/configs/MEGATRON.md");
-  const std::size_t made = page.find("## Flags");
-  int found = 0;
-  for (std::size_t at = page.find("`--"); at < made; at = page.find("`--", at + 1)) {
-    const std::size_t end = page.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 1);
-    const std::string flag = page.substr(at + 1, end - at - 1);
-    if (flag == "--set") continue;
-    const bool key = page.find("| `" + flag + "` |", made) != page.npos;
-    EXPECT_TRUE(key || !flag_hint({}, flag).empty()) << flag;
-    ++found;
-  }
-  EXPECT_GT(found, 20);
 }
 
 TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {

@@ -1,0 +1,30 @@
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/config/keys.hpp"
+
+namespace tessera {
+
+/// What other programs that train call our keys, for hints of errors: what keys say themselves
+/// (FieldBuilder::megatron and also), and of what is no single key
+/// configs/names/other_programs.toml.
+class KeyNames {
+ public:
+  explicit KeyNames(const std::vector<KeyTable>& tables);
+  /// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.
+  const std::map<std::string, std::vector<std::string>>& flags() const { return flags_; }
+  /// The paths of "lr", "--lr" or, of words, "lr-warmup_iters"; none where no key is that flag.
+  std::vector<std::string> keys_of(std::string_view name) const;
+  /// "Megatron-LM's --lr is lr.peak here", "n_layer is model.layers here"; empty where nothing has
+  /// such a name.
+  std::string hint(std::string_view name) const;
+
+ private:
+  std::map<std::string, std::vector<std::string>> flags_;
+  std::map<std::string, std::string> notes_;  ///< "--load" and "n-layer" with what is said of them
+};
+
+}  // namespace tessera
