@@ -64,8 +64,7 @@ class GatherAll final : public TokenDispatcher {
       const i64 places = config_.rows_per_expert * ranks_;
       bundle[own_] = ops::pad_order(cx, bundle[own_], totals, places)
                          .slice(0, first_ * places, local_ * places);
-      FillArgs fill{bundle[counts_].arg(), static_cast<double>(places)};
-      ops::run(cx, fill);
+      ops::run(cx, FillArgs{bundle[counts_].arg(), static_cast<double>(places)});
     } else if (ranks_ > 1) {
       // The host has to know how many rows there are; a dry run goes on with equal loads.
       std::vector<i64> assumed(static_cast<std::size_t>(config_.experts),

@@ -73,8 +73,8 @@ class RmsNormFunction {
 
   // Outlives the tape's frames, which hold references to it and to `weight`.
   Tensor operator()(Context& cx, const Tensor& x, Parameter& weight, double eps) const {
-    RmsNormArgs args{x.arg(), weight.compute.arg(), {}, {}, eps};
-    const auto [y, rstd] = ops::run(cx, forward_, args);
+    const auto [y, rstd] =
+        ops::run(cx, forward_, RmsNormArgs{x.arg(), weight.compute.arg(), {}, {}, eps});
     Tensor out = y;
     if (!cx.recording()) return out;
     // Kept tensors are copied without their place on the tape: with it they would hold frames.

@@ -53,13 +53,12 @@ class SquaredRelu {
 
   // Outlives the tape's frames, which hold a reference to it.
   Tensor operator()(Context& cx, const Tensor& x) const {
-    SquaredReluArgs args{x.arg(), {}};
-    Tensor y = ops::run(cx, forward_, args)[0];
+    Tensor y = ops::run(cx, forward_, SquaredReluArgs{x.arg(), {}})[0];
     if (!cx.recording()) return y;
     // The gradient needs x: it is kept, without its own place on the tape, until it was used.
     const auto input_half = [this, x = x.with_var({})](Context& c, Gradients& g) {
-      SquaredReluBackwardArgs back{g.output(0).arg(), x.arg(), {}};
-      g.input(0, ops::run(c, backward_, back)[0]);
+      g.input(0,
+              ops::run(c, backward_, SquaredReluBackwardArgs{g.output(0).arg(), x.arg(), {}})[0]);
     };
     cx.tape->record("squared_relu", std::array{x}, std::array{&y}, input_half);
     return y;

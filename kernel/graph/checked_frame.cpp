@@ -42,8 +42,7 @@ class OtherGradients {
 };
 
 void copy_values(Context& cx, const Tensor& from, const Tensor& to) {
-  CopyArgs args{from.arg(), to.arg()};
-  ops::run(cx, args);
+  ops::run(cx, CopyArgs{from.arg(), to.arg()});
 }
 
 std::vector<Tensor> copies(Context& cx, const std::vector<Tensor>& tensors) {

@@ -14,10 +14,7 @@ void copy_to(Context& cx, const Tensor& from, const Tensor& to) {
   if (args.x.address != args.out.address) ops::run(cx, args);
 }
 
-void fill_zero(Context& cx, const Tensor& tensor) {
-  FillArgs args{tensor.arg(), 0};
-  ops::run(cx, args);
-}
+void fill_zero(Context& cx, const Tensor& tensor) { ops::run(cx, FillArgs{tensor.arg(), 0}); }
 
 Tensor zeros(Context& cx, const Tensor& like) {
   Tensor made = Tensor::allocate(

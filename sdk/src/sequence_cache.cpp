@@ -16,8 +16,7 @@ Tensor SequenceCache::extend(Context& cx, CacheSlot slot, const Tensor& rows) {
           capacity_);
   Tensor& kept = kept_.at(static_cast<std::size_t>(slot.index));
   if (!kept.defined()) kept = cx.empty({capacity_, rows.dim(1)}, rows.dtype());
-  CopyArgs copy{rows.arg(), kept.slice(0, length_, n).arg()};
-  ops::run(cx, copy);
+  ops::run(cx, CopyArgs{rows.arg(), kept.slice(0, length_, n).arg()});
   return kept.slice(0, 0, length_ + n);
 }
 

@@ -116,8 +116,7 @@ std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache
     const i64 local = row.shape()[1], whole = local * tensor.size();
     const Tensor wide = cx.empty({whole}, DType::fp32);
     const Tensor own = wide.slice(0, tensor.index() * local, local);
-    CopyArgs args{row.view({local}).arg(), own.arg()};
-    ops::run(cx, args);
+    ops::run(cx, CopyArgs{row.view({local}).arg(), own.arg()});
     mesh.group(Axis::tensor).all_gather(*cx.stream, own, wide, "logits").wait(*cx.stream);
     values.resize(static_cast<std::size_t>(whole));
     rank_.device->read(wide, values.data());

@@ -219,8 +219,7 @@ Tensor Executor::leaving(Context& cx, Tensor tensor) const {
   Context for_copies = cx;
   for_copies.category = Category::communication;
   Tensor copy = for_copies.empty(tensor.shape(), tensor.dtype());
-  CopyArgs args{tensor.arg(), copy.arg()};
-  ops::run(cx, args);
+  ops::run(cx, CopyArgs{tensor.arg(), copy.arg()});
   return copy;
 }
 
@@ -244,8 +243,7 @@ void Executor::send_gradients(Context& cx, LiveChunk& from, int microbatch, int 
     Tensor gradient = from.take_gradient(cx, slots(stage - 1)[i]);
     if (!gradient.defined()) {  // nothing downstream needed it: zero
       gradient = cx.empty(boundary[i].shape, boundary[i].dtype);
-      FillArgs zero{gradient.arg(), 0};
-      ops::run(cx, zero);
+      ops::run(cx, FillArgs{gradient.arg(), 0});
     }
     gradients.push_back(leaving(cx, std::move(gradient)));
   }

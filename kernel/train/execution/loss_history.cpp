@@ -31,8 +31,7 @@ void LossHistory::append(Context& cx,
   const auto copy = [&](const Tensor& values, const Tensor& history, i64 column) {
     if (!values.defined()) return;
     const Tensor row = history.slice(0, rows_, 1).view({history.dim(1)});
-    CopyArgs args{values.arg(), row.slice(0, column, values.dim(0)).arg()};
-    ops::run(cx, args);
+    ops::run(cx, CopyArgs{values.arg(), row.slice(0, column, values.dim(0)).arg()});
   };
   i64 column = 0;
   for (const Tensor& values : sums) {

@@ -37,8 +37,7 @@ void StepCounts::count(Context& cx, Counts counts, i64 set, const Tensor& entrie
 
 void StepCounts::clear(Context& cx) const {
   if (!values_.defined()) return;
-  FillArgs zero{values_.arg(), 0};
-  ops::run(cx, zero);
+  ops::run(cx, FillArgs{values_.arg(), 0});
 }
 
 void StepCounts::add_metrics(const double* sums, Metrics& metrics, ByLayer& by_layer) const {

@@ -89,16 +89,14 @@ FoundInf StepState::found_inf() const {
 }
 
 void StepState::refuse(Context& cx) const {
-  FillArgs refused{statistics_.sum_squares().arg(), std::numeric_limits<double>::infinity()};
-  ops::run(cx, refused);
+  ops::run(cx, FillArgs{statistics_.sum_squares().arg(), std::numeric_limits<double>::infinity()});
 }
 
 void StepState::decide(Context& cx, double clip) const {
   StepScalarsArgs args{
       statistics_.sum_squares().arg(), rates_.tensor().arg(), scalars_.arg(), clip, scaling_};
   ops::run(cx, args);
-  CopyArgs stop{statistics_.stop().arg(), scalar(step_scalar::kStop).arg()};
-  ops::run(cx, stop);
+  ops::run(cx, CopyArgs{statistics_.stop().arg(), scalar(step_scalar::kStop).arg()});
 }
 
 void StepState::end(Context& cx, const Event& begun) {

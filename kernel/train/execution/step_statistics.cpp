@@ -16,12 +16,10 @@ StepStatistics::StepStatistics(const ModelParts& parts, const Mesh& mesh, Device
 
 void StepStatistics::sum(Context& cx, Optimizer& optimizer, const Tensor& stop_requests) const {
   const Tensor squares = values_.slice(0, 1, 2);
-  FillArgs clear{squares.arg(), 0};
-  ops::run(cx, clear);
+  ops::run(cx, FillArgs{squares.arg(), 0});
   optimizer.sum_squares(cx, squares);
   if (has_experts_) add_experts(cx);
-  CopyArgs request{stop_requests.arg(), stop().arg()};
-  ops::run(cx, request);
+  ops::run(cx, CopyArgs{stop_requests.arg(), stop().arg()});
   mesh_.model()
       .all_reduce(*cx.stream, values_.slice(0, 0, 2), ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
@@ -35,8 +33,7 @@ void StepStatistics::add_experts(Context& cx) const {
       .all_reduce(*cx.stream, experts, ReduceOp::sum, "gradient norm of the experts")
       .wait(*cx.stream);
   if (!mesh_.first(Axis::tensor)) return;
-  AddArgs add{dense.arg(), experts.arg(), dense.arg()};
-  ops::run(cx, add);
+  ops::run(cx, AddArgs{dense.arg(), experts.arg(), dense.arg()});
 }
 
 }  // namespace tessera

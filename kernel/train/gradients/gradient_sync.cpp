@@ -17,8 +17,7 @@ Tensor part_of(const Tensor& flat, const FlatRange& range) {
 }
 
 void copy(Context& cx, const Tensor& from, const Tensor& to) {
-  CopyArgs args{from.arg(), to.arg()};
-  ops::run(cx, args);
+  ops::run(cx, CopyArgs{from.arg(), to.arg()});
 }
 
 }  // namespace
@@ -68,10 +67,7 @@ GradientSync::GradientSync(ParameterMemory& memory,
   std::ranges::sort(shared_, {}, [](const Shared& shared) { return shared.parameter->name; });
 }
 
-void GradientSync::zero(Context& cx) const {
-  FillArgs args{flat_.arg(), 0};
-  ops::run(cx, args);
-}
+void GradientSync::zero(Context& cx) const { ops::run(cx, FillArgs{flat_.arg(), 0}); }
 
 void GradientSync::reduce(Context& cx, int index) {
   const Bucket& bucket = buckets_.at(static_cast<std::size_t>(index));
@@ -164,8 +160,7 @@ void GradientSync::sum_shared(Context& cx) const {
     for (std::size_t i = 1; i < all.size(); ++i) {
       // The last sum lands in the gradient itself, which is read before it is overwritten.
       const Tensor to = i + 1 == all.size() ? gradient : for_copies.empty(sum.shape(), sum.dtype());
-      AddArgs args{sum.arg(), all[i].arg(), to.arg()};
-      ops::run(cx, args);
+      ops::run(cx, AddArgs{sum.arg(), all[i].arg(), to.arg()});
       sum = to;
     }
   }

@@ -28,8 +28,7 @@ ExpertRows AllGatherDispatcher::do_preprocess(Context& cx,
     order = ops::pad_order(cx, order, totals, places)
                 .slice(0, ranks_->first() * places, ranks_->local() * places);
     bundle[inverse_] = ops::invert_order(cx, order, experts.elements()).view(experts.shape());
-    FillArgs fill{bundle[counts_].arg(), static_cast<double>(places)};
-    ops::run(cx, fill);
+    ops::run(cx, FillArgs{bundle[counts_].arg(), static_cast<double>(places)});
   } else if (!alone()) {
     cx.device->assume(totals, assumed(cx, experts.elements(), routing, ranks_->size()).data());
     bundle.read_back(cx, read_, totals);

@@ -137,8 +137,7 @@ Arriving from_experts(Context& cx, const Splits& splits, const std::vector<Tenso
       return parts[static_cast<std::size_t>(ranks.part(member))].back();
     });
     if (dropped == 0) continue;
-    FillArgs zero{parts[0].back().slice(0, sent, dropped).arg(), 0};
-    ops::run(cx, zero);
+    ops::run(cx, FillArgs{parts[0].back().slice(0, sent, dropped).arg(), 0});
   }
   Work work = ranks.group().exchange_rows(*cx.stream, sends, receives, ranks.name());
   return {std::move(parts), std::move(work)};
@@ -162,8 +161,7 @@ std::vector<Tensor> sum(Context& cx, const Splits& splits, Arriving& arriving) {
 Tensor defined(Context& cx, Tensor gradient, const Shape& shape, DType dtype) {
   if (gradient.defined()) return gradient;
   gradient = cx.empty(shape, dtype);
-  FillArgs zero{gradient.arg(), 0};
-  ops::run(cx, zero);
+  ops::run(cx, FillArgs{gradient.arg(), 0});
   return gradient;
 }
 
@@ -231,8 +229,7 @@ ExpertRows AllToAllDispatcher::do_preprocess(Context& cx,
     order = ops::pad_order(cx, sorted.order, counts, places_);
     inverse = ops::invert_order(cx, order, choices).view(routing.experts.shape());
     counts = cx.empty({ranks.local()}, DType::i64);
-    FillArgs fill{counts.arg(), static_cast<double>(places_ * ranks.size())};
-    ops::run(cx, fill);
+    ops::run(cx, FillArgs{counts.arg(), static_cast<double>(places_ * ranks.size())});
     bundle[counts_] = counts;
   } else {
     if (!alone()) exchange_counts(cx, bundle, counts, routing);

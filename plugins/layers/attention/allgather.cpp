@@ -73,8 +73,7 @@ Tensor backward(Context& cx,
   }
   const i64 seen = queries.horizon(zigzag::kHalves - 1) * queries.layout().position_elements();
   if (seen < world.elements()) {
-    FillArgs clear{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0};
-    ops::run(cx, clear);
+    ops::run(cx, FillArgs{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0});
   }
   return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own));
 }

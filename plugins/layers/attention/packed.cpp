@@ -17,8 +17,7 @@ TensorArg strided(const Tensor& tensor, i64 offset, std::initializer_list<Extent
 }
 
 void copy(Context& cx, const TensorArg& from, const TensorArg& to) {
-  CopyArgs args{from, to};
-  ops::run(cx, args);
+  ops::run(cx, CopyArgs{from, to});
 }
 
 Tensor converted(Context& cx, const Tensor& x, DType dtype) {

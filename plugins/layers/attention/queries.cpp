@@ -70,8 +70,7 @@ void Queries::attend(Context& cx, int half, const Keys& keys) {
     return;
   }
   const Tensor wide = converted(cx, part[0], out_.dtype());
-  AttentionMergeArgs merge{wide.arg(), part[1].arg(), whole, queries.lse.arg()};
-  ops::run(cx, merge);
+  ops::run(cx, AttentionMergeArgs{wide.arg(), part[1].arg(), whole, queries.lse.arg()});
 }
 
 Tensor Queries::result(Context& cx) {
@@ -95,8 +94,7 @@ void GradientSum::add(Context& cx) {
       copy(cx, row, sum);
       continue;
     }
-    AddArgs args{sum, row, sum};
-    ops::run(cx, args);
+    ops::run(cx, AddArgs{sum, row, sum});
   }
   begun_ = true;
   next_ = {};

@@ -83,8 +83,7 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
       for (int half = 0; half < zigzag::kHalves; ++half) {
         if (!seen[static_cast<std::size_t>(half)]) continue;
         const TensorArg total = sum.slice(0, half, 1).arg();
-        AddArgs add{total, here.slice(0, half, 1).arg(), total};
-        ops::run(cx, add);
+        ops::run(cx, AddArgs{total, here.slice(0, half, 1).arg(), total});
       }
     }
     key_gradients = ring.hand_on(cx, sum, ring.names().key_gradients);

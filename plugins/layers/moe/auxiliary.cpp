@@ -102,8 +102,7 @@ void AuxiliaryLosses::balance(Context& cx, const Routing& routing, const Balance
 
 void AuxiliaryLosses::end_step(Context& cx) const {
   if (counted_ == nullptr) return;
-  FillArgs clear{counted_->value.arg(), 0};
-  ops::run(cx, clear);
+  ops::run(cx, FillArgs{counted_->value.arg(), 0});
 }
 
 }  // namespace tessera

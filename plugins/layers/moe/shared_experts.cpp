@@ -31,8 +31,7 @@ SharedExperts::SharedExperts(BuildContext& build, const Options& options)
 Tensor SharedExperts::gate_of(Context& cx, const Tensor& x) const {
   const Tensor logits = ops::linear(cx, x, *gate_, nullptr);
   const Tensor only = cx.empty({x.dim(0), 1}, DType::i32);
-  FillArgs zero{only.arg(), 0};
-  ops::run(cx, zero);
+  ops::run(cx, FillArgs{only.arg(), 0});
   const Tensor own =
       ops::router_weights(cx, logits, only, {.top_k = 1, .score = RouterScore::sigmoid});
   const Tensor gates = region_.enter(cx, own);

@@ -59,8 +59,7 @@ void Distributed::do_sum_squares(Context& cx, const Tensor& out) {
 void Distributed::do_step(Context& cx, const Tensor& scalars) {
   update(cx, scalars);
   for (const Tensor& other : others_) {
-    FillArgs zero{other.arg(), 0};
-    ops::run(cx, zero);
+    ops::run(cx, FillArgs{other.arg(), 0});
   }
 }
 

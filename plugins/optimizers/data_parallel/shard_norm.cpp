@@ -93,8 +93,7 @@ void ShardNorm::add(Context& cx, const Tensor& out) const {
     of.group->exchange(*cx.stream, of.sends, of.receives, "blocks of the gradient norm")
         .wait(*cx.stream);
   }
-  FillArgs clear{sums_.arg(), 0};
-  ops::run(cx, clear);
+  ops::run(cx, FillArgs{sums_.arg(), 0});
   BlockSquaresArgs squares{gradients_.arg(), own_.arg(), sums_.arg()};
   ops::run(cx, squares);
   for (const Replicas& of : replicas_) {
@@ -108,8 +107,7 @@ void ShardNorm::add(Context& cx, const Tensor& out) const {
   const Tensor* const ranges[] = {&dense_, &experts_};
   for (int i = 0; i < 2; ++i) {
     if (!ranges[i]->defined()) continue;
-    SumBlocksArgs sum{sums_.arg(), ranges[i]->arg(), out.slice(0, i, 1).arg()};
-    ops::run(cx, sum);
+    ops::run(cx, SumBlocksArgs{sums_.arg(), ranges[i]->arg(), out.slice(0, i, 1).arg()});
   }
 }
 

@@ -46,8 +46,7 @@ TensorArg transposed(const Tensor& x) {
 }
 
 void copy(Context& cx, const TensorArg& from, const TensorArg& to) {
-  CopyArgs args{from, to};
-  ops::run(cx, args);
+  ops::run(cx, CopyArgs{from, to});
 }
 
 }  // namespace
@@ -149,8 +148,7 @@ void Muon::orthogonalize(Context& cx, const Tensor& x) const {
   const Shape square = {side, side};
   const Tensor gram = cx.empty(square, x.dtype()), gram2 = cx.empty(square, x.dtype());
   const Tensor moved = cx.empty(x.shape(), x.dtype());
-  MuonNormalizeArgs normalize{x.arg()};
-  ops::run(cx, normalize_, normalize);
+  ops::run(cx, normalize_, MuonNormalizeArgs{x.arg()});
   for (i64 i = 0; i < config_.iterations; ++i) {
     MatmulArgs first{.a = x.arg(), .b = x.arg(), .bias = {}, .packed = {}, .out = gram.arg()};
     first.transpose_a = !wide;
@@ -159,13 +157,11 @@ void Muon::orthogonalize(Context& cx, const Tensor& x) const {
     MatmulArgs second{
         .a = gram.arg(), .b = gram.arg(), .bias = {}, .packed = {}, .out = gram2.arg()};
     ops::run(cx, second);
-    MuonCombineArgs polynomial{gram.arg(), gram2.arg(), gram.arg(), kB, kC};
-    ops::run(cx, combine_, polynomial);
+    ops::run(cx, combine_, MuonCombineArgs{gram.arg(), gram2.arg(), gram.arg(), kB, kC});
     const Tensor &a = wide ? gram : x, &b = wide ? x : gram;
     MatmulArgs third{.a = a.arg(), .b = b.arg(), .bias = {}, .packed = {}, .out = moved.arg()};
     ops::run(cx, third);
-    MuonCombineArgs next{x.arg(), moved.arg(), x.arg(), kA, 1};
-    ops::run(cx, combine_, next);
+    ops::run(cx, combine_, MuonCombineArgs{x.arg(), moved.arg(), x.arg(), kA, 1});
   }
 }
 

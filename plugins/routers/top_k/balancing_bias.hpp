@@ -29,8 +29,7 @@ class BalancingBias {
   void end_step(Context& cx) const {
     require(stage_ != nullptr, "{}: this mesh has no communicators", name_);
     stage_->all_reduce(*cx.stream, counts_.value, ReduceOp::sum, name_).wait(*cx.stream);
-    ExpertBiasArgs args{cx.skipped.arg(), bias_.value.arg(), counts_.value.arg(), rate_};
-    ops::run(cx, args);
+    ops::run(cx, ExpertBiasArgs{cx.skipped.arg(), bias_.value.arg(), counts_.value.arg(), rate_});
   }
 
  private:

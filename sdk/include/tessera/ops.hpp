@@ -18,7 +18,8 @@ namespace tessera::ops {
 
 /// Completes `args` (shapes of outputs by infer), allocates the outputs that have no address, and
 /// launches: the way in which a plugin runs an operation of its own. Returns the outputs in order;
-/// a tensor that already had an address is not among them (undefined handle).
+/// a tensor that already had an address is not among them (undefined handle). `args` may be a
+/// temporary: `run(cx, square_, SquareArgs{x.arg(), {}})[0]`.
 template <OperationArgs Args>
 std::array<Tensor, Args::kOutputs> run(Context& cx, const Operation<Args>& operation, Args& args) {
   Args::infer(args);
@@ -36,10 +37,19 @@ std::array<Tensor, Args::kOutputs> run(Context& cx, const Operation<Args>& opera
   return made;
 }
 
-/// The same for a core operation, which its arguments name: `run(cx, args)`.
+template <OperationArgs Args>
+std::array<Tensor, Args::kOutputs> run(Context& cx, const Operation<Args>& operation, Args&& args) {
+  return run(cx, operation, args);
+}
+
+/// The same for a core operation, which its arguments name: `run(cx, AddArgs{…})`.
 template <OperationArgs Args>
 std::array<Tensor, Args::kOutputs> run(Context& cx, Args& args) {
   return run(cx, cx.ops->of<Args>(), args);
+}
+template <OperationArgs Args>
+std::array<Tensor, Args::kOutputs> run(Context& cx, Args&& args) {
+  return run(cx, args);
 }
 
 /// y [n, out] = x [n, in] · weightᵀ + bias; weight [out, in], bias [out] or nullptr.

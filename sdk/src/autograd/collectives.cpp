@@ -16,8 +16,7 @@ Tensor part_of(Context& cx, const Tensor& x, const ProcessGroup& group) {
           group.size(),
           group.name());
   const i64 length = features / group.size();
-  CopyArgs args{x.slice(x.rank() - 1, group.index() * length, length).arg(), {}};
-  return ops::run(cx, args)[0];
+  return ops::run(cx, CopyArgs{x.slice(x.rank() - 1, group.index() * length, length).arg(), {}})[0];
 }
 
 Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
@@ -48,8 +47,7 @@ Tensor copy(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view 
   const auto input_half = [&group, name = CallName(name)](Context& c, Gradients& g) {
     Tensor gradient = g.take(0);
     if (!gradient.sole_owner()) {
-      CopyArgs clone{gradient.arg(), {}};
-      gradient = ops::run(c, clone)[0];
+      gradient = ops::run(c, CopyArgs{gradient.arg(), {}})[0];
     }
     Work work = group.all_reduce(*c.stream, gradient, ReduceOp::sum, name.view());
     g.input(0, std::move(gradient), std::move(work));
@@ -64,8 +62,7 @@ Tensor reduce(Context& cx, Tensor x, ProcessGroup& group, std::string_view name)
   Tensor y = std::move(x).with_var({});
   x = {};
   if (!y.sole_owner() || !y.dense()) {
-    CopyArgs clone{y.arg(), {}};
-    y = ops::run(cx, clone)[0];
+    y = ops::run(cx, CopyArgs{y.arg(), {}})[0];
   }
   group.all_reduce(*cx.stream, y, ReduceOp::sum, name).wait(*cx.stream);
   if (!cx.recording()) return y;

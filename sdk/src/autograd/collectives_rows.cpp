@@ -16,8 +16,7 @@ struct Arriving {
 // Collectives take dense memory.
 Tensor dense(Context& cx, const Tensor& x) {
   if (x.dense()) return x;
-  CopyArgs copy{x.arg(), {}};
-  return ops::run(cx, copy)[0];
+  return ops::run(cx, CopyArgs{x.arg(), {}})[0];
 }
 
 i64 part_of(i64 rows, const ProcessGroup& group) {

@@ -13,14 +13,12 @@ Tensor cross_entropy(Context& cx,
                      i64 valid,
                      ProcessGroup& group,
                      std::string_view name) {
-  CrossEntropyMaxArgs max_args{logits.arg(), {}, valid};
-  const Tensor max = run(cx, max_args)[0];
+  const Tensor max = run(cx, CrossEntropyMaxArgs{logits.arg(), {}, valid})[0];
   group.all_reduce(*cx.stream, max, ReduceOp::max, name).wait(*cx.stream);
-  CrossEntropySumsArgs sums_args{logits.arg(), targets.arg(), max.arg(), {}, first, valid};
-  const Tensor sums = run(cx, sums_args)[0];
+  const Tensor sums =
+      run(cx, CrossEntropySumsArgs{logits.arg(), targets.arg(), max.arg(), {}, first, valid})[0];
   group.all_reduce(*cx.stream, sums, ReduceOp::sum, name).wait(*cx.stream);
-  CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
-  Tensor loss = run(cx, loss_args)[0];
+  Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
   if (!cx.recording()) return loss;
 
   const auto input_half = [logits = logits.with_var({}),
@@ -78,8 +76,7 @@ void add_cross_entropy(Context& cx,
     args.out = gradient.arg();
   }
   const Tensor sums = run(cx, args)[0];
-  CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
-  Tensor loss = run(cx, loss_args)[0];
+  Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
   if (gradient.defined()) {
     // The loss is a root: its gradient is the loss scale, which the kernel has seen.
     cx.tape->record("cross_entropy",

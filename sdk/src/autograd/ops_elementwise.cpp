@@ -36,8 +36,7 @@ Tensor gelu_erf(Context& cx, const Tensor& x) {
 }
 
 Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
-  AddArgs args{a.arg(), b.arg(), {}};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, AddArgs{a.arg(), b.arg(), {}})[0];
   if (!cx.recording()) return y;
   cx.tape->record("add", std::array{a, b}, std::array{&y}, [](Context&, Gradients& g) {
     g.input(0, g.output(0));
@@ -47,8 +46,7 @@ Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
 }
 
 Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
-  MultiplyArgs args{a.arg(), b.arg(), {}};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, MultiplyArgs{a.arg(), b.arg(), {}})[0];
   if (!cx.recording()) return y;
   cx.tape->record("multiply",
                   std::array{a, b},
@@ -56,24 +54,20 @@ Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
                   [a = a.with_var({}), b = b.with_var({})](Context& c, Gradients& g) {
                     const Tensor gradient = g.output(0);
                     if (g.wants(0)) {
-                      MultiplyArgs back{gradient.arg(), b.arg(), {}};
-                      g.input(0, run(c, back)[0]);
+                      g.input(0, run(c, MultiplyArgs{gradient.arg(), b.arg(), {}})[0]);
                     }
                     if (g.wants(1)) {
-                      MultiplyArgs back{gradient.arg(), a.arg(), {}};
-                      g.input(1, run(c, back)[0]);
+                      g.input(1, run(c, MultiplyArgs{gradient.arg(), a.arg(), {}})[0]);
                     }
                   });
   return y;
 }
 
 Tensor scale(Context& cx, const Tensor& x, double factor) {
-  ScaleArgs args{x.arg(), {}, factor};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, ScaleArgs{x.arg(), {}, factor})[0];
   if (!cx.recording()) return y;
   cx.tape->record("scale", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
-    ScaleArgs back{g.output(0).arg(), {}, factor};
-    g.input(0, run(c, back)[0]);
+    g.input(0, run(c, ScaleArgs{g.output(0).arg(), {}, factor})[0]);
   });
   return y;
 }
@@ -128,16 +122,13 @@ Tensor reshape(Context& cx, const Tensor& x, const Shape& shape) {
 }
 
 Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length) {
-  CopyArgs args{x.slice(dim, begin, length).arg(), {}};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, CopyArgs{x.slice(dim, begin, length).arg(), {}})[0];
   if (!cx.recording()) return y;
   const auto input_half = [shape = x.shape(), dim, begin, length](Context& c, Gradients& g) {
     const Tensor part = g.output(0);
     Tensor whole = c.empty(shape, part.dtype());
-    FillArgs zero{whole.arg(), 0};
-    run(c, zero);
-    CopyArgs back{part.arg(), whole.slice(dim, begin, length).arg()};
-    run(c, back);
+    run(c, FillArgs{whole.arg(), 0});
+    run(c, CopyArgs{part.arg(), whole.slice(dim, begin, length).arg()});
     g.input(0, std::move(whole));
   };
   cx.tape->record("slice", std::array{x}, std::array{&y}, input_half);

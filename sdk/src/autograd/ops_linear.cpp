@@ -44,8 +44,7 @@ Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
       std::array{&y},
       [](Context&, Gradients& g) { g.input(0, g.output(0)); },
       [&bias](Context& c, Gradients& g) {
-        ColumnSumArgs sum{g.output(0).arg(), bias.grad.arg()};
-        run(c, sum);
+        run(c, ColumnSumArgs{g.output(0).arg(), bias.grad.arg()});
       });
   return y;
 }
@@ -102,17 +101,16 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
 }
 
 Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first) {
-  EmbeddingArgs args{ids.arg(), table.compute.arg(), {}, first};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, EmbeddingArgs{ids.arg(), table.compute.arg(), {}, first})[0];
   if (!cx.recording()) return y;
-  cx.tape->record("embedding",
-                  {},
-                  std::array{&y},
-                  {},
-                  [ids = saved(ids), &table, first](Context& c, Gradients& g) {
-                    EmbeddingWeightArgs back{ids.arg(), g.output(0).arg(), table.grad.arg(), first};
-                    run(c, back);
-                  });
+  cx.tape->record(
+      "embedding",
+      {},
+      std::array{&y},
+      {},
+      [ids = saved(ids), &table, first](Context& c, Gradients& g) {
+        run(c, EmbeddingWeightArgs{ids.arg(), g.output(0).arg(), table.grad.arg(), first});
+      });
   return y;
 }
 

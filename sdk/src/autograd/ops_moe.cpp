@@ -6,13 +6,11 @@ namespace tessera::ops {
 namespace {
 
 Tensor rows_at(Context& cx, const Tensor& x, const Tensor& order, i64 k) {
-  PermuteRowsArgs args{x.arg(), order.arg(), {}, k};
-  return run(cx, args)[0];
+  return run(cx, PermuteRowsArgs{x.arg(), order.arg(), {}, k})[0];
 }
 
 Tensor sums_of(Context& cx, const Tensor& y, const Tensor& inverse) {
-  UnpermuteRowsArgs args{y.arg(), inverse.arg(), {}};
-  return run(cx, args)[0];
+  return run(cx, UnpermuteRowsArgs{y.arg(), inverse.arg(), {}})[0];
 }
 
 Tensor activate(Context& cx,
@@ -50,18 +48,15 @@ Tensor expert_counts(Context& cx, const Tensor& experts, i64 all) {
 }
 
 Tensor expert_counts(Context& cx, const Tensor& experts, i64 all, const SequenceRows& rows) {
-  ExpertCountsArgs args{experts.arg(), {}, all, rows};
-  return run(cx, args)[0];
+  return run(cx, ExpertCountsArgs{experts.arg(), {}, all, rows})[0];
 }
 
 void add_expert_counts(Context& cx, const Tensor& experts, const Tensor& counts) {
-  ExpertCountsArgs args{experts.arg(), counts.arg(), counts.dim(0), {}, true};
-  run(cx, args);
+  run(cx, ExpertCountsArgs{experts.arg(), counts.arg(), counts.dim(0), {}, true});
 }
 
 ExpertOrder sort_by_expert(Context& cx, const Tensor& experts, i64 all) {
-  SortByExpertArgs args{experts.arg(), {}, {}, all};
-  const auto made = run(cx, args);
+  const auto made = run(cx, SortByExpertArgs{experts.arg(), {}, {}, all});
   return {made[0], made[1]};
 }
 
@@ -83,13 +78,11 @@ Tensor keep_choices(Context& cx,
 }
 
 Tensor pad_order(Context& cx, const Tensor& order, const Tensor& counts, i64 places) {
-  PadOrderArgs args{order.arg(), counts.arg(), {}, places};
-  return run(cx, args)[0];
+  return run(cx, PadOrderArgs{order.arg(), counts.arg(), {}, places})[0];
 }
 
 Tensor invert_order(Context& cx, const Tensor& order, i64 size) {
-  InvertOrderArgs args{order.arg(), {}, size};
-  return run(cx, args)[0];
+  return run(cx, InvertOrderArgs{order.arg(), {}, size})[0];
 }
 
 Tensor permute_rows(
@@ -122,19 +115,18 @@ Tensor unpermute_rows(Context& cx, const Tensor& y, const Tensor& inverse, const
 }
 
 Tensor grouped_linear(Context& cx, const Tensor& x, Parameter& weight, const Tensor& counts) {
-  GroupedMatmulArgs args{x.arg(), counts.arg(), weight.compute.arg(), {}};
-  Tensor y = run(cx, args)[0];
+  Tensor y = run(cx, GroupedMatmulArgs{x.arg(), counts.arg(), weight.compute.arg(), {}})[0];
   if (!cx.recording()) return y;
   const auto input_half = [&weight, counts = counts.with_var({})](Context& c, Gradients& g) {
     const Tensor gradient = g.output(0);
-    GroupedMatmulArgs back{gradient.arg(), counts.arg(), weight.compute.arg(), {}, true};
-    g.input(0, run(c, back)[0]);
+    g.input(
+        0,
+        run(c, GroupedMatmulArgs{gradient.arg(), counts.arg(), weight.compute.arg(), {}, true})[0]);
   };
   const auto weight_half = [x = x.with_var({}), &weight, counts = counts.with_var({})](
                                Context& c, Gradients& g) {
     const Tensor gradient = g.output(0);
-    GroupedWeightArgs back{x.arg(), counts.arg(), gradient.arg(), weight.grad.arg()};
-    run(c, back);
+    run(c, GroupedWeightArgs{x.arg(), counts.arg(), gradient.arg(), weight.grad.arg()});
   };
   cx.tape->record("grouped_linear", std::array{x}, std::array{&y}, input_half, weight_half);
   return y;
