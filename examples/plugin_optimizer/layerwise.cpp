@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <tessera/counted_squares.hpp>
 #include <tessera/error.hpp>
-#include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/shards.hpp>
@@ -39,7 +39,12 @@ class Layerwise final : public Optimizer {
   };
 
   Layerwise(const Config& config, OptimizerArguments& arguments)
-      : config_(config), rule_(arguments.make_rule(config.rule)), states_(rule_->state()) {
+      : config_(config),
+        rule_(arguments.make_rule(config.rule)),
+        states_(rule_->state()),
+        // Whole parameters: other replicas do the same.
+        shards_(*arguments.memory, own_shards(*arguments.memory)),
+        squares_(*arguments.device, arguments.parameters, *arguments.memory) {
     if (std::ranges::any_of(states_, [](const StateSpec& state) { return state.of != nullptr; })) {
       fail_config("optimizer.rule = \"{}\" has state of some parameters only, layerwise of all",
                   config.rule.type);
@@ -54,59 +59,30 @@ class Layerwise final : public Optimizer {
       if (!parameter.name.starts_with(kBlocks)) continue;
       blocks = std::max(blocks, height_of(parameter.name, 0) + 1);
     }
-    const ParameterMemory& memory = *arguments.memory;
-    shards_.main = memory.main();
-    shards_.compute = memory.compute();
-    shards_.grad = memory.gradients();
-    shards_.list = own_shards(memory);  // whole parameters: other replicas do the same
-    // In model order, so that the sum of squares has one order however memory lies.
-    std::vector<Shard> dense, experts;
-    for (const Parameter* parameter : arguments.parameters) {
-      const auto shard = std::ranges::find(shards_.list, parameter, &Shard::parameter);
-      const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
-      const auto below = static_cast<double>(blocks - height_of(parameter->name, blocks));
-      shard->hyper.lr_scale = std::pow(config.decay, below);
-      shard->hyper.weight_decay = decays ? rule_->weight_decay() : 0;
-      if (!parameter->layout.counted()) continue;
-      (parameter->layout.expert() ? experts : dense).push_back(*shard);
+    for (Shard& shard : shards_.list) {
+      const auto below = static_cast<double>(blocks - height_of(shard.parameter->name, blocks));
+      shard.hyper = usual_hyper(*shard.parameter, rule_->weight_decay());
+      shard.hyper.lr_scale = std::pow(config.decay, below);
     }
     shards_.allocate(*arguments.device, *arguments.mesh, states_);
-    if (!dense.empty()) dense_ = gradient_ranges(*arguments.device, dense);
-    if (!experts.empty()) experts_ = gradient_ranges(*arguments.device, experts);
   }
 
   double do_clip() const override { return config_.clip; }
 
-  void do_sum_squares(Context& cx, const Tensor& out) override {
-    add_squares(cx, dense_, out.slice(0, 0, 1));
-    add_squares(cx, experts_, out.slice(0, 1, 1));
-  }
+  void do_sum_squares(Context& cx, const Tensor& out) override { squares_.add(cx, out); }
 
   void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
 
   std::vector<NamedState> do_state() override {
-    std::vector<NamedState> all;
-    for (std::size_t i = 0; i < shards_.list.size(); ++i) {
-      for (std::size_t s = 0; s < states_.size(); ++s) {
-        all.push_back(named_state(shards_, i, states_[s], s, StateHolders::every_replica));
-      }
-    }
-    return all;
+    return named_states(shards_, states_, StateHolders::every_replica);
   }
 
  private:
-  void add_squares(Context& cx, const Tensor& ranges, const Tensor& out) const {
-    if (!ranges.defined()) return;  // without ranges the operation would take all
-    SumSquaresArgs args{shards_.grad.arg(), ranges.arg(), out.arg()};
-    ops::run(cx, args);
-  }
-
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
   std::vector<StateSpec> states_;
   Shards shards_;
-  // i64 [n, 2]: ranges of the gradients that this rank counts in the norm; undefined: none.
-  Tensor dense_, experts_;
+  CountedSquares squares_;
 };
 
 }  // namespace

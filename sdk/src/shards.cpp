@@ -1,5 +1,7 @@
 #include "tessera/shards.hpp"
 
+#include <utility>
+
 #include "tessera/error.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -50,6 +52,17 @@ std::shared_ptr<const LogicalTensor> own_state(const StateSpec& spec,
   state->local = state->layout.storage();
   return state;
 }
+
+Hyper usual_hyper(const Parameter& parameter, double weight_decay) {
+  const bool decays = !parameter.has_tag("bias") && !parameter.has_tag("norm");
+  return {.weight_decay = decays ? weight_decay : 0};
+}
+
+Shards::Shards(const ParameterMemory& memory, std::vector<Shard> shards)
+    : list(std::move(shards)),
+      main(memory.main()),
+      grad(memory.gradients()),
+      compute(memory.compute()) {}
 
 Tensor Shards::grad_of(std::size_t index) const {
   return grad.slice(0, list.at(index).grad, list[index].range.length);
@@ -131,6 +144,18 @@ NamedState named_state(const Shards& shards,
   return named;
 }
 
+std::vector<NamedState> named_states(const Shards& shards,
+                                     std::span<const StateSpec> specs,
+                                     StateHolders holders) {
+  std::vector<NamedState> all;
+  for (std::size_t i = 0; i < shards.list.size(); ++i) {
+    for (std::size_t s = 0; s < specs.size(); ++s) {
+      all.push_back(named_state(shards, i, specs[s], s, holders));
+    }
+  }
+  return all;
+}
+
 std::vector<Shard> own_shards(const ParameterMemory& memory) {
   std::vector<Shard> shards;
   for (const ParameterBucket& bucket : memory.buckets()) {
@@ -144,14 +169,6 @@ std::vector<Shard> own_shards(const ParameterMemory& memory) {
     }
   }
   return shards;
-}
-
-Tensor gradient_ranges(Device& device, const std::vector<Shard>& shards) {
-  std::vector<i64> values;
-  for (const Shard& shard : shards) {
-    values.insert(values.end(), {shard.grad, shard.range.length});
-  }
-  return table(device, values, 2, DType::i64);
 }
 
 }  // namespace tessera

@@ -386,16 +386,9 @@ class MutantOptimizer final : public Optimizer {
 }  // namespace
 
 Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRule& rule) {
-  const ParameterMemory& memory = *arguments.memory;
-  Shards shards;
-  shards.main = memory.main();
-  shards.compute = memory.compute();
-  shards.grad = memory.gradients();
-  shards.list = own_shards(memory);
+  Shards shards(*arguments.memory, own_shards(*arguments.memory));
   for (Shard& shard : shards.list) {
-    const Parameter& p = *shard.parameter;
-    const bool decays = !p.has_tag("bias") && !p.has_tag("norm");
-    shard.hyper.weight_decay = decays ? rule.weight_decay() : 0;
+    shard.hyper = usual_hyper(*shard.parameter, rule.weight_decay());
   }
   shards.allocate(*arguments.device, rule.state().size());
   return shards;

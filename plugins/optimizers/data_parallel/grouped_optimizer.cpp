@@ -101,11 +101,7 @@ void GroupedOptimizer::take_shards(const OptimizerArguments& arguments) {
     sets[set].push_back(shard);
   }
   for (auto& [set, list] : sets) {
-    Shards& shards = shards_.emplace_back();
-    shards.list = std::move(list);
-    shards.main = memory.main();
-    shards.compute = memory.compute();
-    shards.grad = memory.gradients();
+    Shards& shards = shards_.emplace_back(memory, std::move(list));
     shards.sums = sums_;
     shards.allocate(device, *arguments.mesh, specs_, state_dtype_);
   }
@@ -116,8 +112,7 @@ void GroupedOptimizer::take_shards(const OptimizerArguments& arguments) {
 // Ranks that update nothing take part too.
 void GroupedOptimizer::add_sums(Context& cx, const Tensor& scalars) const {
   for (const Tensor& sums : {sums_, uncounted_}) {
-    FillArgs zero{sums.arg(), 0};
-    ops::run(cx, zero);
+    ops::run(cx, FillArgs{sums.arg(), 0});
   }
   for (const Shards& shards : shards_) {
     const bool counted = counts(*shards.list[0].parameter);

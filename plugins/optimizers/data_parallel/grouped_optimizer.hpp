@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "counted_squares.hpp"
 #include "parameter_groups.hpp"
+#include "tessera/counted_squares.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/shards.hpp"
 

@@ -57,9 +57,7 @@ std::vector<Hyper> hyper_of(std::span<Parameter* const> parameters,
                             double weight_decay) {
   std::vector<Hyper> out;
   for (const Parameter* parameter : parameters) {
-    Hyper hyper;
-    const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
-    hyper.weight_decay = decays ? weight_decay : 0;
+    Hyper hyper = usual_hyper(*parameter, weight_decay);
     const std::string* owner = nullptr;
     for (const auto& [name, group] : groups) {
       if (!belongs(*parameter, group)) continue;

@@ -99,6 +99,10 @@ TESSERA_API NamedState named_state(const Shards& shards,
                                    const StateSpec& spec,
                                    std::size_t state,
                                    StateHolders holders);
+/// The same of every shard and state, where all shards have all states.
+TESSERA_API std::vector<NamedState> named_states(const Shards& shards,
+                                                 std::span<const StateSpec> specs,
+                                                 StateHolders holders);
 
 class BuildContext;
 /// What an optimizer is made from; provided by the trainer. All pointers are given.

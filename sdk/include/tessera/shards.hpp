@@ -11,11 +11,13 @@
 
 namespace tessera {
 
-/// Per-parameter hyperparameters, after groups were matched.
+/// Hyperparameters of one parameter.
 struct Hyper {
   double lr_scale = 1;
   double weight_decay = 0;
 };
+/// What parameters usually have: biases and norms have no weight decay.
+TESSERA_API Hyper usual_hyper(const Parameter& parameter, double weight_decay);
 
 /// The part of one parameter that is updated on this rank, and where it begins in flat memory.
 struct Shard {
@@ -48,6 +50,10 @@ struct TESSERA_API Shards {
   Tensor ranges;  ///< i64 [shards, 4]: length; begin in grad, in main, in state
   Tensor hyper;   ///< fp64 [shards, 2]: learning-rate scale, weight decay
   Tensor sums;    ///< fp64 [UpdateRule::sums()], in update(); undefined: none
+
+  Shards() = default;
+  /// These shards of the rank's parameters in `memory`, of which own_shards() has all.
+  Shards(const ParameterMemory& memory, std::vector<Shard> shards);
 
   /// The elements of shard `index`, [its length]: for rules that work on one parameter after the
   /// other. State with a shape of its own has this rank's part of that.
@@ -84,9 +90,5 @@ Args update_args(const Shards& shards, const Tensor& scalars) {
 
 /// What this rank updates of every parameter in `memory`, in the order of its memory.
 TESSERA_API std::vector<Shard> own_shards(const ParameterMemory& memory);
-
-/// i64 [shards, 2] on the device: where each begins in the gradients, and its length, in the order
-/// given. The ranges of SumSquares.
-TESSERA_API Tensor gradient_ranges(Device& device, const std::vector<Shard>& shards);
 
 }  // namespace tessera

@@ -1,13 +1,15 @@
 #pragma once
 #include <span>
 
-#include "tessera/optimizer.hpp"
+#include "tessera/context.hpp"
+#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 
-/// The sum of squares of the gradients that this rank counts in the norm, where it has the whole
-/// gradient of every parameter. In model order, so that it has one order however memory lies.
-class CountedSquares {
+/// The sum of squares of the gradients that this rank counts in the norm, for an optimizer that has
+/// the whole gradient of every parameter. In model order, so that it has one order however memory
+/// lies. Made when `memory` has gradients; used on the rank's thread.
+class TESSERA_API CountedSquares {
  public:
   CountedSquares() = default;
   CountedSquares(Device& device,
