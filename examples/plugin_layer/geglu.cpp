@@ -3,6 +3,7 @@
 #include <memory>
 #include <tessera/bounds.hpp>
 #include <tessera/build.hpp>
+#include <tessera/model_fields.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/plugin.hpp>
 
@@ -19,20 +20,12 @@ class Geglu final : public Layer {
     double init_std = 0.02;
     Component<Module> down{"row_linear"};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 8/3 × hidden, in eights")
           .at_least(1)
           .at_most(kMostInnerFeatures);
-      s.field("layers", &Config::layers, "scales the initial output weights")
-          .from("model.layers")
-          .at_least(1)
-          .at_most(kMostLayers);
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::layers(s);
+      model_fields::init_std(s);
       s.slot("down", &Config::down, "inner features to hidden");
     }
   };

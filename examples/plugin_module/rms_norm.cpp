@@ -3,7 +3,7 @@
 #include "rms_norm.hpp"
 
 #include <cmath>
-#include <tessera/bounds.hpp>
+#include <tessera/model_fields.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/with_type.hpp>
@@ -19,10 +19,7 @@ class RmsNorm final : public Module {
     i64 hidden = 0;
     double eps = 1e-5;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("eps", &Config::eps, "added to the mean square").above(0).structural();
     }
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tessera/bounds.hpp>
+#include <tessera/model_fields.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/with_type.hpp>
@@ -83,20 +84,12 @@ class SquaredReluMlp final : public Layer {
     Auto<i64> ffn;
     double init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
           .at_most(kMostInnerFeatures);
-      s.field("layers", &Config::layers, "scales the initial output weights")
-          .from("model.layers")
-          .at_least(1)
-          .at_most(kMostLayers);
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::layers(s);
+      model_fields::init_std(s);
     }
   };
 

@@ -3,6 +3,7 @@
 #include "forced_loads.hpp"
 
 #include <tessera/bounds.hpp>
+#include <tessera/model_fields.hpp>
 #include <tessera/moe_ops.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/router.hpp>
@@ -44,9 +45,7 @@ class ForcedLoads final : public Router {
               "rotating: all rows of a sample to experts that change from sample to sample")
           .one_of({"balanced", "hot", "empty", "rotating"})
           .structural();
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::init_std(s);
     }
   };
 

@@ -1,6 +1,9 @@
 #include "tessera/tensor_region.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "tessera/build.hpp"
@@ -8,6 +11,14 @@
 #include "tessera/ops.hpp"
 
 namespace tessera {
+
+namespace {
+
+// The keys of [parallel] that say how many ranks an axis has.
+constexpr std::array<std::string_view, kAxes> kLayoutKeys = {
+    "tensor", "context", "data", "pipeline", "expert_tensor", "expert", "data"};
+
+}  // namespace
 
 TensorRegion::TensorRegion(const Mesh& mesh, bool sequence_parallel, std::string name)
     : name_(std::move(name)),
@@ -88,5 +99,18 @@ Placement TensorRegion::per_split_row() const {
 }
 
 TensorRegion BuildContext::tensor_region() const { return {mesh(), sequence_parallel(), scope()}; }
+
+i64 BuildContext::divide(i64 whole, std::string_view key, std::string_view what, Axis axis) const {
+  const i64 ranks = mesh().size(axis);
+  if (whole % ranks != 0) {
+    reject(key,
+           fmt::format("{} {} do not divide among parallel.{} = {} ranks",
+                       whole,
+                       what,
+                       kLayoutKeys[static_cast<std::size_t>(axis)],
+                       ranks));
+  }
+  return whole / ranks;
+}
 
 }  // namespace tessera

@@ -326,8 +326,8 @@ std::vector<Mistake> mistakes() {
       {"rows_that_do_not_divide_among_routers",
        "[parallel]\ntensor = 4\n" + moe("experts = 8\n"),
        "type",
-       "[model.block.mlp] type: each rank routes its share of the 6 rows of a microbatch, and they "
-       "do not divide among parallel.tensor = 4 ranks",
+       "[model.block.mlp] type: 6 rows of a microbatch, of which each rank routes its share, do "
+       "not divide among parallel.tensor = 4 ranks",
        {"batch.micro=1", "batch.sequence_length=6"}},
       {"weight_of_a_wrong_shape",
        norm("weight_shape"),

@@ -3,6 +3,7 @@
 #include "context_attention.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -22,10 +23,7 @@ class SelfAttention final : public Layer {
     Component<Module> qkv{"column_linear", {}};
     Component<Module> proj{"row_linear", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("heads", &Config::heads, "query heads")
           .from("model.heads")
           .at_least(1)
@@ -37,15 +35,8 @@ class SelfAttention final : public Layer {
           .at_most(kMostFeatures)
           .megatron("--num-query-groups")
           .also("num_key_value_heads --group-query-attention");
-      s.field("layers", &Config::layers, "scales the initial output weights")
-          .from("model.layers")
-          .at_least(1)
-          .at_most(kMostLayers);
-      s.field("dropout", &Config::dropout, "of the attention probabilities")
-          .from("model.dropout")
-          .at_least(0)
-          .below(1)
-          .megatron("--attention-dropout");
+      model_fields::layers(s);
+      model_fields::dropout(s, "of the attention probabilities").megatron("--attention-dropout");
       s.field("causal", &Config::causal, "a position attends to itself and earlier ones only")
           .structural();
       s.field("context",
@@ -53,9 +44,7 @@ class SelfAttention final : public Layer {
               "how context-parallel ranks bring queries and keys together")
           .one_of({"ring", "allgather", "all_to_all"})
           .megatron("--cp-comm-type");
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::init_std(s);
       s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
       s.slot("proj", &Config::proj, "projection of the heads' results");
     }
@@ -68,7 +57,6 @@ class SelfAttention final : public Layer {
         row_ids_(build.slot("row_ids")),
         cache_(build.cache_slot()) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
-    const i64 ranks = build.mesh().size(Axis::tensor);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
       build.reject(key, fmt::format("{} {} does not divide into {}", what, a, b));
     };
@@ -76,21 +64,12 @@ class SelfAttention final : public Layer {
       reject("heads", "hidden size", config.hidden, config.heads);
     }
     if (config.heads % kv_heads != 0) reject("kv_heads", "heads", config.heads, kv_heads);
-    if (config.heads % ranks != 0) {
-      build.reject(
-          "heads",
-          fmt::format(
-              "{} heads do not divide among parallel.tensor = {} ranks", config.heads, ranks));
-    }
-    if (kv_heads % ranks != 0) {
-      build.reject("kv_heads",
-                   fmt::format("{} key and value heads do not divide among parallel.tensor = {} "
-                               "ranks",
-                               kv_heads,
-                               ranks));
-    }
-    const i64 head_dim = config.hidden / config.heads;
-    const i64 q = config.heads * head_dim, kv = kv_heads * head_dim;
+    shape_ = {.batch = build.batch().micro,
+              .sequence = build.batch().sequence,
+              .heads = build.divide(config.heads, "heads", "heads"),
+              .kv_heads = build.divide(kv_heads, "kv_heads", "key and value heads"),
+              .head_dim = config.hidden / config.heads};
+    const i64 q = config.heads * shape_.head_dim, kv = kv_heads * shape_.head_dim;
     qkv_ = build.child("qkv",
                        config.qkv,
                        {{"in", config.hidden},
@@ -101,16 +80,11 @@ class SelfAttention final : public Layer {
     proj_ = build.child("proj",
                         config.proj,
                         {{"in", q}, {"out", config.hidden}, {"init_std", config.init_std / scale}});
-    shape_ = {build.batch().micro,
-              build.batch().sequence,
-              config.heads / ranks,
-              kv_heads / ranks,
-              head_dim};
-    spec_.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+    spec_.scale = 1 / std::sqrt(static_cast<double>(shape_.head_dim));
     spec_.causal = config.causal;
     spec_.dropout = config.dropout;
     spec_.key = build.random_site("attention");
-    spec_.head_offset = build.mesh().coordinate(Axis::tensor) * shape_.heads;
+    spec_.head_offset = build.tensor_region().index() * shape_.heads;
     choose_method(config, build);
   }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tessera/build.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -20,10 +21,7 @@ class TransformerBlock final : public Layer {
     Component<Layer> attention{"self_attention", {}};
     Component<Layer> mlp{"mlp", {}};
     static void describe(Schema<Config>& s) {
-      s.field("dropout", &Config::dropout, "of each sub-layer's result, before the residual sum")
-          .from("model.dropout")
-          .at_least(0)
-          .below(1)
+      model_fields::dropout(s, "of each sub-layer's result, before the residual sum")
           .megatron("--hidden-dropout");
       s.slot("norm", &Config::norm, "normalisation before each sub-layer")
           .megatron("--normalization");

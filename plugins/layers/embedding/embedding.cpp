@@ -1,5 +1,6 @@
 #include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -14,10 +15,7 @@ class Embedding final : public Layer {
     i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0;
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
           .given()
           .at_least(1)
@@ -30,14 +28,8 @@ class Embedding final : public Layer {
           .from("model.positions")
           .at_least(1)
           .at_most(kMostPositions);
-      s.field("dropout", &Config::dropout, "of the sum of both embeddings")
-          .from("model.dropout")
-          .at_least(0)
-          .below(1)
-          .megatron("--hidden-dropout");
-      s.field("init_std", &Config::init_std, "standard deviation of the initial tables")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::dropout(s, "of the sum of both embeddings").megatron("--hidden-dropout");
+      model_fields::init_std(s, "standard deviation of the initial tables");
     }
   };
 

@@ -4,6 +4,7 @@
 #include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/model.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -20,10 +21,7 @@ class LmHead final : public Layer {
     double init_std = 0.02;
     Component<Module> norm{"layernorm", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
           .given()
           .at_least(1)
@@ -36,11 +34,8 @@ class LmHead final : public Layer {
           .from("model.tied_embeddings")
           .structural()
           .megatron("--untie-embeddings-and-output-weights");
-      s.field("init_std",
-              &Config::init_std,
-              "standard deviation of the table; of a tied one it is the embedding's")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::init_std(
+          s, "standard deviation of the table; of a tied one it is the embedding's");
       s.slot("norm", &Config::norm, "normalisation before the logits").megatron("--normalization");
     }
   };

@@ -1,5 +1,5 @@
-#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -12,10 +12,7 @@ class LayerNorm final : public Module {
     i64 hidden = 0;
     double eps = 1e-5;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("eps", &Config::eps, "added to the variance")
           .above(0)
           .structural()

@@ -1,6 +1,7 @@
 #include "column_linear.hpp"
 
 #include "tessera/bounds.hpp"
+#include "tessera/model_fields.hpp"
 
 namespace tessera {
 
@@ -16,10 +17,7 @@ void ColumnLinear::Config::describe(Schema<Config>& s) {
       .at_most(kMostMatrixSide);
   s.field("bias", &Config::bias, "add a bias").megatron("--disable-bias-linear");
   s.field("gather_output", &Config::gather_output, "all-gather the result: every rank gets all");
-  s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-      .from("model.init_std")
-      .at_least(0)
-      .megatron("--init-method-std");
+  model_fields::init_std(s).megatron("--init-method-std");
 }
 
 ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)

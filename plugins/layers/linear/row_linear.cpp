@@ -1,6 +1,7 @@
 #include "row_linear.hpp"
 
 #include "tessera/bounds.hpp"
+#include "tessera/model_fields.hpp"
 
 namespace tessera {
 
@@ -14,10 +15,7 @@ void RowLinear::Config::describe(Schema<Config>& s) {
   s.field("input_is_parallel",
           &Config::input_is_parallel,
           "the input is this rank's part already; otherwise it is cut here");
-  s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-      .from("model.init_std")
-      .at_least(0)
-      .megatron("--init-method-std");
+  model_fields::init_std(s).megatron("--init-method-std");
 }
 
 RowLinear::RowLinear(const Config& config, BuildContext& build)

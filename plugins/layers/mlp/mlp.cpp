@@ -3,6 +3,7 @@
 
 #include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -20,10 +21,7 @@ class Mlp final : public Layer {
     Component<Module> up{"column_linear", {}};
     Component<Module> down{"row_linear", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features")
-          .from("model.hidden")
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::hidden(s);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
           .at_most(kMostInnerFeatures)
@@ -34,13 +32,8 @@ class Mlp final : public Layer {
               "between the linears; gelu: the tanh form, as GPT-2; gelu_erf: x · Φ(x)")
           .one_of({"gelu", "gelu_erf"})
           .structural();
-      s.field("layers", &Config::layers, "scales the initial output weights")
-          .from("model.layers")
-          .at_least(1)
-          .at_most(kMostLayers);
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::layers(s);
+      model_fields::init_std(s);
       s.slot("up", &Config::up, "hidden to inner features");
       s.slot("down", &Config::down, "inner features to hidden");
     }
@@ -50,13 +43,7 @@ class Mlp final : public Layer {
       : hidden_(build.slot("hidden")),
         activation_(config.activation == "gelu_erf" ? &ops::gelu_erf : &ops::gelu) {
     const i64 ffn = config.ffn.value_or(4 * config.hidden);
-    const i64 ranks = build.mesh().size(Axis::tensor);
-    if (ffn % ranks != 0) {
-      build.reject(
-          "ffn",
-          fmt::format(
-              "{} inner features do not divide among parallel.tensor = {} ranks", ffn, ranks));
-    }
+    build.divide(ffn, "ffn", "inner features");
     up_ = build.child(
         "up", config.up, {{"in", config.hidden}, {"out", ffn}, {"init_std", config.init_std}});
     const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));

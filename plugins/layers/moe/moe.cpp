@@ -138,20 +138,8 @@ class Moe final : public Layer {
 
  private:
   static void check(const Config& config, i64 ffn, const BuildContext& build) {
-    const Mesh& mesh = build.mesh();
-    if (config.experts % mesh.size(Axis::expert) != 0) {
-      build.reject("experts",
-                   fmt::format("{} experts do not divide among parallel.expert = {} ranks",
-                               config.experts,
-                               mesh.size(Axis::expert)));
-    }
-    if (ffn % mesh.size(Axis::expert_tensor) != 0) {
-      build.reject(
-          "ffn",
-          fmt::format("{} inner features do not divide among parallel.expert_tensor = {} ranks",
-                      ffn,
-                      mesh.size(Axis::expert_tensor)));
-    }
+    build.divide(config.experts, "experts", "experts", Axis::expert);
+    build.divide(ffn, "ffn", "inner features", Axis::expert_tensor);
     if (config.top_k > config.experts) {
       build.reject("top_k", fmt::format("{} of {} experts", config.top_k, config.experts));
     }
@@ -164,21 +152,9 @@ class Moe final : public Layer {
     if (config.shared_ffn == 0 && (config.shared_gate || config.shared_overlap)) {
       build.reject(config.shared_gate ? "shared_gate" : "shared_overlap", "needs shared_ffn");
     }
-    if (config.shared_ffn % mesh.size(Axis::tensor) != 0) {
-      build.reject("shared_ffn",
-                   fmt::format("{} inner features do not divide among parallel.tensor = {} ranks",
-                               config.shared_ffn,
-                               mesh.size(Axis::tensor)));
-    }
-    const i64 rows = build.batch().rows(), ranks = mesh.size(Axis::tensor);
-    if (rows % ranks != 0) {
-      build.reject(
-          "type",
-          fmt::format("each rank routes its share of the {} rows of a microbatch, and they "
-                      "do not divide among parallel.tensor = {} ranks",
-                      rows,
-                      ranks));
-    }
+    build.divide(config.shared_ffn, "shared_ffn", "inner features");
+    build.divide(
+        build.batch().rows(), "type", "rows of a microbatch, of which each rank routes its share,");
   }
 
   // Places that each rank has for rows of each expert; 0: as many as there are rows. Experts that

@@ -3,6 +3,7 @@
 
 #include "tessera/bounds.hpp"
 #include "tessera/dispatcher.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 
@@ -23,14 +24,8 @@ struct MoeConfig {
   Component<Router> router{"top_k", {}};
   Component<TokenDispatcher> dispatcher{"alltoall", {}};
   static void describe(Schema<MoeConfig>& s) {
-    s.field("hidden", &MoeConfig::hidden, "features")
-        .from("model.hidden")
-        .at_least(1)
-        .at_most(kMostFeatures);
-    s.field("layers", &MoeConfig::layers, "scales the initial output weights")
-        .from("model.layers")
-        .at_least(1)
-        .at_most(kMostLayers);
+    model_fields::hidden(s);
+    model_fields::layers(s);
     s.field("experts", &MoeConfig::experts, "experts of the layer, cut over parallel.expert ranks")
         .required()
         .at_least(1)
@@ -54,9 +49,7 @@ struct MoeConfig {
         .one_of({"swiglu", "gelu"})
         .structural()
         .also("--swiglu", "is activation of [model.block.mlp] type = \"moe\" here, and only there");
-    s.field("init_std", &MoeConfig::init_std, "standard deviation of the initial weights")
-        .from("model.init_std")
-        .at_least(0);
+    model_fields::init_std(s);
     s.field("sequence_loss",
             &MoeConfig::sequence_loss,
             "coefficient of the loss that balances the loads of each sequence")

@@ -2,6 +2,7 @@
 
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
@@ -27,9 +28,7 @@ class ExpertChoice final : public Router {
           .given()
           .at_least(1)
           .at_most(kMostExperts);
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::init_std(s);
     }
   };
 

@@ -3,6 +3,7 @@
 #include "balancing_bias.hpp"
 #include "jittered_input.hpp"
 #include "tessera/bounds.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 
@@ -80,9 +81,7 @@ class TopKRouter final : public Router {
           .at_least(0)
           .megatron("--moe-router-bias-update-rate")
           .also("--moe-router-enable-expert-bias", "is {} above 0 here");
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
+      model_fields::init_std(s);
     }
   };
 

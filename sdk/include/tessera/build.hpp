@@ -61,6 +61,13 @@ class TESSERA_API BuildContext {
   virtual std::string scope() const = 0;
   /// The tensor-parallel part of this component, its collectives named after scope().
   TensorRegion tensor_region() const;
+  /// This rank's share of `whole` things (`what`: "inner features") that the ranks of a layout axis
+  /// have equally many of. Where they do not divide, it rejects the key that says how many there
+  /// are: "10 inner features do not divide among parallel.tensor = 4 ranks".
+  i64 divide(i64 whole,
+             std::string_view key,
+             std::string_view what,
+             Axis axis = Axis::tensor) const;
 
   /// Declares a parameter; the reference stays valid as long as the model. Its tensors are there
   /// from the first phase on. Throws ConfigError when a cut does not divide, Error when the
