@@ -100,6 +100,8 @@ Placement TensorRegion::per_split_row() const {
 
 TensorRegion BuildContext::tensor_region() const { return {mesh(), sequence_parallel(), scope()}; }
 
+i64 BuildContext::sequence_length() const { return batch().sequence * mesh().size(Axis::context); }
+
 i64 BuildContext::divide(i64 whole, std::string_view key, std::string_view what, Axis axis) const {
   const i64 ranks = mesh().size(axis);
   if (whole % ranks != 0) {

@@ -1,6 +1,6 @@
 """A layer names no mesh: what it is under tensor and sequence parallelism it gets from
-TensorRegion, ParameterSpec::split and BuildContext::divide. So do routers, models, and the examples
-that authors copy. Who exchanges rows or sums along another axis says so here."""
+TensorRegion, ParameterSpec::split and BuildContext::divide. The same holds for routers, models and
+the examples that authors copy. Who exchanges rows or sums along another axis is listed here."""
 
 import re
 
@@ -13,7 +13,6 @@ FOLDERS = (
 )
 EXCEPTIONS = {
     "plugins/layers/attention/self_attention.cpp": "context ranks exchange keys",
-    "plugins/layers/moe/moe.cpp": "experts lie on other ranks; a sequence on all context ranks",
     "plugins/layers/moe/capacity.cpp": "experts fill up with the rows of a whole sequence",
     "plugins/layers/moe/auxiliary.cpp": "loads are summed over sequences, stages and replicas",
     "plugins/routers/expert_choice/expert_choice.cpp": "experts choose among a whole sequence",

@@ -26,12 +26,11 @@ Capacity::Capacity(BuildContext& build, const Options& options)
       region_(build.tensor_region()),
       sequences_(build.mesh().all().empty() ? nullptr : &build.mesh().named("tp-cp")),
       shared_(options.per_sequence &&
-              build.mesh().size(Axis::tensor) * build.mesh().size(Axis::context) > 1),
+              (region_.size() > 1 || build.sequence_length() > build.batch().sequence)),
       row_ids_(build.slot("row_ids")) {
   const BatchShape& batch = build.batch();
   const i64 ranks = region_.size();
-  tokens_ = options.per_sequence ? batch.sequence * build.mesh().size(Axis::context)
-                                 : batch.rows() / ranks;
+  tokens_ = options.per_sequence ? build.sequence_length() : batch.rows() / ranks;
   limit_ = capacity_of(tokens_, options.top_k, options.experts, options.factor);
   most_ = options.per_sequence ? most_rows(batch, ranks, limit_) : limit_;
 }

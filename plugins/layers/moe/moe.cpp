@@ -24,7 +24,6 @@ class Moe final : public Layer {
 
   Moe(const Config& config, BuildContext& build)
       : region_(build.tensor_region()),
-        several_(build.mesh().size(Axis::expert) * build.mesh().size(Axis::expert_tensor) > 1),
         swiglu_(config.activation == "swiglu"),
         hidden_(build.slot("hidden")),
         experts_(build.slot("moe.experts")),
@@ -35,7 +34,10 @@ class Moe final : public Layer {
             config.top_k,
             build) {
     const i64 ffn = config.ffn.value_or(4 * config.hidden);
-    check(config, ffn, build);
+    const i64 experts = build.divide(config.experts, "experts", "experts", Axis::expert);
+    const i64 features = build.divide(ffn, "ffn", "inner features", Axis::expert_tensor);
+    several_ = experts < config.experts || features < ffn;
+    check(config, build);
     router_ = build.child(
         "router",
         config.router,
@@ -54,8 +56,7 @@ class Moe final : public Layer {
                                           .by_weight = config.drop == "weight"});
     }
     if (router_->rows_per_sequence() > 0) {
-      const i64 length = build.batch().sequence * build.mesh().size(Axis::context);
-      taken_ = {router_->rows_per_sequence(), length};
+      taken_ = {router_->rows_per_sequence(), build.sequence_length()};
     } else if (capacity_) {
       taken_ = capacity_->taken();
     }
@@ -137,9 +138,7 @@ class Moe final : public Layer {
   }
 
  private:
-  static void check(const Config& config, i64 ffn, const BuildContext& build) {
-    build.divide(config.experts, "experts", "experts", Axis::expert);
-    build.divide(ffn, "ffn", "inner features", Axis::expert_tensor);
+  static void check(const Config& config, const BuildContext& build) {
     if (config.top_k > config.experts) {
       build.reject("top_k", fmt::format("{} of {} experts", config.top_k, config.experts));
     }
@@ -172,7 +171,7 @@ class Moe final : public Layer {
       const i64 rows = build.batch().rows() / region_.size();
       return config.experts * most < rows * choices ? most : 0;
     }
-    const bool whole = region_.size() == 1 && build.mesh().size(Axis::context) == 1;
+    const bool whole = region_.size() == 1 && build.sequence_length() == build.batch().sequence;
     return config.pad_to_capacity || (!capacity_ && whole) ? most : 0;
   }
 
@@ -236,7 +235,7 @@ class Moe final : public Layer {
   }
 
   TensorRegion region_;
-  bool several_;  ///< ranks have the layer's experts
+  bool several_ = false;  ///< ranks have the layer's experts
   bool swiglu_;
   Slot hidden_, experts_, weights_;
   AuxiliaryLosses auxiliary_;

@@ -38,7 +38,7 @@ class ExpertChoice final : public Router {
         context_(build.mesh().find_group(Axis::context)),
         context_ranks_(build.mesh().size(Axis::context)),
         context_index_(build.mesh().coordinate(Axis::context)),
-        length_(build.batch().sequence * context_ranks_),
+        length_(build.sequence_length()),
         positions_(build.slot("positions")) {
     if (config.experts > RouterSpec::kMaxExperts) {
       build.reject("experts",

@@ -56,6 +56,8 @@ class TESSERA_API BuildContext {
 
   virtual const Mesh& mesh() const = 0;
   virtual const BatchShape& batch() const = 0;
+  /// Positions of a whole sample, of which each context-parallel rank has batch().sequence.
+  i64 sequence_length() const;
   virtual DType compute_dtype() const = 0;
   /// "layers.3.attention": scope of the component being built.
   virtual std::string scope() const = 0;
