@@ -83,7 +83,7 @@ function(tessera_add_plugin_test plugin)
                         "tessera_add_plugin(<plugin> …)")
   endif()
   add_executable(test_${plugin} ${arg_SOURCES})
-  target_link_libraries(test_${plugin} PRIVATE Tessera::tessera)
+  target_link_libraries(test_${plugin} PRIVATE Tessera::testing)
   target_compile_options(test_${plugin} PRIVATE -Wall -Wextra)
   set_target_properties(test_${plugin} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)

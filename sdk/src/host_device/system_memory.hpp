@@ -1,10 +1,12 @@
 #pragma once
+#include "tessera/api.hpp"
 #include "tessera/memory.hpp"
 
 namespace tessera {
 
-/// Anonymous memory of this process, in huge pages where the system has them.
-class SystemMemory final : public MemorySource {
+/// Anonymous memory of this process, in huge pages where the system has them. Exported for its
+/// tests.
+class TESSERA_API SystemMemory final : public MemorySource {
  public:
   void* reserve(i64 bytes) override;
   void release(void* address, i64 bytes) override;
