@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 #include <sstream>
-#include <tessera/direct_comm.hpp>
+#include <tessera/device/direct_comm.hpp>
 #include <tessera/error.hpp>
 #include <tessera/plugin.hpp>
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <tessera/comm.hpp>
+#include <tessera/device/communicator.hpp>
 #include <tessera/error.hpp>
 #include <tessera/testing/local_world.hpp>
 #include <tessera/testing/workbench.hpp>

@@ -1,7 +1,6 @@
 // Numbers that go up by a constant, modulo the vocabulary: data for trying things out, which a
 // small model learns in a few hundred steps.
 #include <algorithm>
-#include <tessera/bounds.hpp>
 #include <tessera/data.hpp>
 #include <tessera/error.hpp>
 #include <tessera/plugin.hpp>

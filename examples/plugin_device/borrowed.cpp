@@ -1,7 +1,7 @@
 // A device to start from: the kernels of `reference`, one of which is replaced.
 #include <cmath>
+#include <tessera/device/host_device.hpp>
 #include <tessera/error.hpp>
-#include <tessera/host_device.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>

@@ -1,7 +1,6 @@
 // The simplest way to bring rows to their experts: every rank gets all rows of the ranks that share
 // the experts, takes those of its own, and the results are summed where the rows came from.
 #include <fmt/format.h>
-#include <tessera/bounds.hpp>
 #include <tessera/collectives.hpp>
 #include <tessera/dispatcher.hpp>
 #include <tessera/error.hpp>

@@ -1,7 +1,6 @@
 // Graphs of some layers only: what is captured is replayed with few launches and takes memory of
 // its own, so a share of the layers is a middle way.
 #include <fmt/format.h>
-#include <tessera/bounds.hpp>
 #include <tessera/graph.hpp>
 #include <tessera/plugin.hpp>
 

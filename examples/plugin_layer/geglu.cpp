@@ -1,9 +1,7 @@
 // An MLP with a gate: down(gelu(x · gateᵀ) ⊙ (x · upᵀ)), the GEGLU of Shazeer 2020.
 #include <cmath>
 #include <memory>
-#include <tessera/bounds.hpp>
 #include <tessera/build.hpp>
-#include <tessera/model_fields.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/plugin.hpp>
 

@@ -1,6 +1,5 @@
 // Learning rates that rise, stay at their peak, and go down at the end (Hu et al. 2024, "MiniCPM").
 #include <algorithm>
-#include <tessera/bounds.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
 

@@ -1,10 +1,10 @@
 // Updates by a factored second moment (Shazeer, Stern 2018, algorithm 4): of a matrix of m × n
 // elements the rule keeps a mean for each row and one for each column, m + n numbers.
 #include <algorithm>
-#include <tessera/comm.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/process_group.hpp>
 
 #include "adafactor_ops.hpp"
 

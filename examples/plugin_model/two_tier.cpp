@@ -1,5 +1,4 @@
 // A GPT whose last blocks are of another kind than those below them.
-#include <tessera/bounds.hpp>
 #include <tessera/error.hpp>
 #include <tessera/model.hpp>
 #include <tessera/plugin.hpp>

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tessera/bounds.hpp>
 #include <tessera/model_fields.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>

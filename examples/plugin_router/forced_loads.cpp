@@ -2,8 +2,6 @@
 // layers and dispatchers, and to measure what an uneven load costs.
 #include "forced_loads.hpp"
 
-#include <tessera/bounds.hpp>
-#include <tessera/model_fields.hpp>
 #include <tessera/moe_ops.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/router.hpp>

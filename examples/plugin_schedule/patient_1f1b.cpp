@@ -1,6 +1,5 @@
 // 1F1B that runs some microbatches ahead: with slow links a rank computes while it waits, for the
 // memory of `ahead` more live microbatches.
-#include <tessera/bounds.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/schedule.hpp>
 

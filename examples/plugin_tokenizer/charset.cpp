@@ -3,9 +3,9 @@
 #include <array>
 #include <span>
 #include <string>
+#include <tessera/base/hash.hpp>
 #include <tessera/data.hpp>
 #include <tessera/error.hpp>
-#include <tessera/hash.hpp>
 #include <tessera/plugin.hpp>
 
 namespace {

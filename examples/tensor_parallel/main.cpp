@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/comm.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/testing/local_world.hpp"
 #include "tessera/testing/workbench.hpp"
 

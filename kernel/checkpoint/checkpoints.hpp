@@ -16,7 +16,7 @@
 #include "kernel/checkpoint/initial_parameters.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/comm/control_plane/control_plane.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {

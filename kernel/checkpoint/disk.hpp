@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tessera/output_file.hpp"
+#include "tessera/io/output_file.hpp"
 
 namespace tessera {
 

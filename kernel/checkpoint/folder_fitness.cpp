@@ -15,9 +15,9 @@
 #include "kernel/comm/control_plane/rank_list.hpp"
 #include "kernel/comm/crypto.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/size_text.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/size_text.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

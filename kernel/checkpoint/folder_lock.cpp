@@ -13,8 +13,8 @@
 #include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/output_file.hpp"
 #include "tessera/log.hpp"
-#include "tessera/output_file.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -7,9 +7,9 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/descriptor.hpp"
+#include "tessera/device/descriptor.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

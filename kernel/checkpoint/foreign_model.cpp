@@ -7,8 +7,8 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
-#include "tessera/parse_json.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/parse_json.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

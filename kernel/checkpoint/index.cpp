@@ -6,10 +6,10 @@
 #include <span>
 
 #include "kernel/checkpoint/disk.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/parse_json.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/parse_json.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

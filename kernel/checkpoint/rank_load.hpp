@@ -7,7 +7,7 @@
 
 #include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/index.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

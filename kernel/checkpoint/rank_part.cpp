@@ -13,8 +13,8 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/finite.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/slices.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -7,9 +7,9 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/slices.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

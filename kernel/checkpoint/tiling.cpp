@@ -5,8 +5,8 @@
 
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/types.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -14,8 +14,8 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/system/limits.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -14,8 +14,8 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/show.hpp"
 #include "tessera/error.hpp"
-#include "tessera/size_text.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/size_text.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -17,9 +17,9 @@
 #include "kernel/system/limits.hpp"
 #include "kernel/train/run/reshard.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
-#include "tessera/size_text.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/size_text.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

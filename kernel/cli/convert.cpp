@@ -8,8 +8,8 @@
 #include "kernel/cli/show.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/convert.hpp"
+#include "tessera/base/value.hpp"
 #include "tessera/error.hpp"
-#include "tessera/value.hpp"
 
 namespace tessera {
 

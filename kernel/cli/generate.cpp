@@ -14,7 +14,7 @@
 #include "kernel/system/limits.hpp"
 #include "kernel/train/run/generator.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 namespace tessera {
 

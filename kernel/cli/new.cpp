@@ -14,7 +14,7 @@
 #include "kernel/cli/show.hpp"
 #include "kernel/plugin/search_path.hpp"
 #include "tessera/error.hpp"
-#include "tessera/suggest.hpp"
+#include "tessera/io/suggest.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;

@@ -21,10 +21,10 @@
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/crash_watch.hpp"
 #include "kernel/system/limits.hpp"
+#include "tessera/base/value.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
-#include "tessera/suggest.hpp"
-#include "tessera/value.hpp"
+#include "tessera/io/suggest.hpp"
 
 namespace tessera {
 namespace {

@@ -16,7 +16,7 @@
 #include "kernel/system/limits.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

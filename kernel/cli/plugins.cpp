@@ -9,8 +9,8 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/search_path.hpp"
-#include "tessera/utf8.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/utf8.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

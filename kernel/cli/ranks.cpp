@@ -8,8 +8,8 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/show.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
-#include "tessera/svg.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/svg.hpp"
 
 namespace tessera {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernel/schedule/layer_order.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -31,8 +31,8 @@
 #include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/own_units.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

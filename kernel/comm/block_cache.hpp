@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "tessera/collective.hpp"
+#include "tessera/base/collective.hpp"
 
 namespace tessera {
 

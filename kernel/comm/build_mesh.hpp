@@ -2,7 +2,7 @@
 #include <span>
 #include <string_view>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "tessera/json.hpp"
-#include "tessera/parse_json.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/parse_json.hpp"
 
 namespace tessera {
 namespace {

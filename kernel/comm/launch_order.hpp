@@ -2,7 +2,7 @@
 #include <map>
 #include <vector>
 
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

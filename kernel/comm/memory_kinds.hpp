@@ -1,7 +1,7 @@
 #pragma once
 #include <string_view>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

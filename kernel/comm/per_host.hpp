@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernel/comm/hosts.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

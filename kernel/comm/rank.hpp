@@ -2,11 +2,11 @@
 #include <memory>
 #include <string_view>
 
-#include "tessera/comm.hpp"
+#include "sdk/src/shared/progress.hpp"
 #include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/mesh.hpp"
-#include "tessera/progress.hpp"
 
 namespace tessera {
 

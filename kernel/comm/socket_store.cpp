@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "kernel/comm/error_json.hpp"
+#include "tessera/device/readable_until.hpp"
+#include "tessera/device/stood_still.hpp"
 #include "tessera/error.hpp"
-#include "tessera/readable_until.hpp"
-#include "tessera/stood_still.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

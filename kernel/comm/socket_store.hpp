@@ -8,8 +8,8 @@
 
 #include "kernel/comm/store_session.hpp"
 #include "kernel/comm/store_wire.hpp"
-#include "tessera/comm.hpp"
-#include "tessera/store_route.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/store_route.hpp"
 
 namespace tessera {
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "tessera/device/host_reduce.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_reduce.hpp"
 
 namespace tessera {
 

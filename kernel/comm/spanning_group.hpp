@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tessera/host_comm.hpp"
+#include "tessera/device/host_comm.hpp"
 
 namespace tessera {
 

@@ -5,8 +5,8 @@
 #include "kernel/comm/block_cache.hpp"
 #include "kernel/comm/block_layout.hpp"
 #include "kernel/comm/memory_kinds.hpp"
+#include "tessera/device/host_comm.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/direct_comm.hpp"
+#include "tessera/device/direct_comm.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {

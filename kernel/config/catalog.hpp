@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
 #include "tessera/plugin.hpp"
 

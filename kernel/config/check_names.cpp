@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernel/config/checker.hpp"
-#include "tessera/suggest.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/suggest.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "kernel/config/checker.hpp"
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/identified.hpp"
+#include "tessera/base/identified.hpp"
 
 namespace tessera {
 

@@ -11,7 +11,7 @@
 #include "kernel/config/home_path.hpp"
 #include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

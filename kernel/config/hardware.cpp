@@ -10,8 +10,8 @@
 #include "kernel/config/config.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
-#include "tessera/suggest.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/suggest.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

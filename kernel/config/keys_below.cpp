@@ -8,8 +8,8 @@
 #include "kernel/config/keys.hpp"
 #include "kernel/config/run_config.hpp"
 #include "tessera/error.hpp"
-#include "tessera/suggest.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/suggest.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

@@ -1,13 +1,13 @@
 #include "kernel/config/run_config.hpp"
 
-#include "tessera/bounds.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/data.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/model.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/optimizer.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

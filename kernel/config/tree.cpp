@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

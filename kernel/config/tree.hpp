@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/value.hpp"
+#include "tessera/base/value.hpp"
 
 namespace tessera {
 

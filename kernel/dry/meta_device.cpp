@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "kernel/dry/unbacked_memory.hpp"
+#include "sdk/src/shared/strided_copy.hpp"
 #include "tessera/error.hpp"
-#include "tessera/strided_copy.hpp"
 
 namespace tessera {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/device_pool.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/device_pool.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera {
 

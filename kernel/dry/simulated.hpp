@@ -2,7 +2,7 @@
 #include <functional>
 #include <memory>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

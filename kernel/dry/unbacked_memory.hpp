@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include "kernel/graph/live_memory.hpp"
 #include "kernel/graph/phase_frame.hpp"
 #include "kernel/graph/slot_pool.hpp"
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 #include "tessera/parameter.hpp"
 
 namespace tessera {

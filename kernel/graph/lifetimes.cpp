@@ -1,6 +1,6 @@
 #include "kernel/graph/lifetimes.hpp"
 
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/live_memory.hpp"
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/slot_pool.hpp"
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 #include "tessera/context.hpp"
 
 namespace tessera {

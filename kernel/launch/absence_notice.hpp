@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "kernel/launch/environment.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

@@ -11,10 +11,10 @@
 #include "kernel/launch/slurm_tasks.hpp"
 #include "kernel/launch/starter_process.hpp"
 #include "kernel/launch/user_secret.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/error.hpp"
-#include "tessera/thread_team.hpp"
-#include "tessera/usable_cpus.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

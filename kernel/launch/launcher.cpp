@@ -21,12 +21,12 @@
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/system/limits.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
+#include "tessera/device/stood_still.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/output_file.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/output_file.hpp"
-#include "tessera/stood_still.hpp"
-#include "tessera/thread_team.hpp"
-#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 

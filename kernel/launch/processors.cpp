@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
-#include "tessera/thread_team.hpp"
-#include "tessera/usable_cpus.hpp"
-#include "tessera/written.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
+#include "tessera/device/thread_team.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

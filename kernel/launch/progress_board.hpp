@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "tessera/progress.hpp"
+#include "sdk/src/shared/progress.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

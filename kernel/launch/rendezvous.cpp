@@ -6,8 +6,8 @@
 #include "kernel/comm/control_plane/pulse.hpp"
 #include "kernel/launch/environment.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -11,9 +11,9 @@
 
 #include "kernel/comm/crypto.hpp"
 #include "kernel/launch/environment.hpp"
-#include "tessera/descriptor.hpp"
+#include "tessera/device/descriptor.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

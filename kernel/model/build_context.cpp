@@ -5,8 +5,8 @@
 
 #include "kernel/config/choice.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/size_text.hpp"
 #include "tessera/random.hpp"
-#include "tessera/size_text.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #pragma once
 #include "kernel/model/main_part.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/parameter.hpp"
 
 namespace tessera {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
+#include "tessera/io/utf8.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/pattern.hpp"
-#include "tessera/utf8.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 
 #include "kernel/model/layout_string.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

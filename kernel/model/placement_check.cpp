@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera {
 

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/comm.hpp"
 #include "tessera/mesh.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/parameter.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -1,10 +1,10 @@
 #pragma once
 #include <vector>
 
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/context.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/matmul.hpp"
-#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 

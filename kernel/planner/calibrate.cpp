@@ -12,10 +12,10 @@
 #include "kernel/planner/measuring_team.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/random_values.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/random_values.hpp"
 
 namespace tessera {
 

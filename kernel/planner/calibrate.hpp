@@ -4,7 +4,7 @@
 
 #include "kernel/config/hardware.hpp"
 #include "kernel/plugin/host.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

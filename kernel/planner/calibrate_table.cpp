@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "kernel/planner/calibrate.hpp"
-#include "tessera/control_group.hpp"
-#include "tessera/value.hpp"
-#include "tessera/written.hpp"
+#include "sdk/src/shared/control_group.hpp"
+#include "tessera/base/value.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

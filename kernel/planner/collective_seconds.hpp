@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernel/config/hardware.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

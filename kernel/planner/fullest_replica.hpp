@@ -1,7 +1,7 @@
 #pragma once
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/mesh.hpp"
 #include "tessera/optimizer.hpp"
-#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 

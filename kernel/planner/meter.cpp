@@ -4,6 +4,9 @@
 
 #include "kernel/planner/collective_seconds.hpp"
 
+#include "tessera/base/collective.hpp"
+#include "tessera/process_group.hpp"
+
 namespace tessera {
 
 namespace {

@@ -6,7 +6,9 @@
 
 #include "kernel/planner/effort.hpp"
 #include "kernel/train/execution/action_observer.hpp"
+#include "tessera/base/collective.hpp"
 #include "tessera/plan.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include "kernel/planner/planned_data.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 namespace tessera {
 

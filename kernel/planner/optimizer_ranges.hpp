@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernel/planner/representative.hpp"
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 

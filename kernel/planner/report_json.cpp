@@ -1,5 +1,5 @@
 #include "kernel/planner/report.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernel/planner/report.hpp"
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 namespace tessera {
 

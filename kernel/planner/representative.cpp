@@ -22,6 +22,7 @@
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/carried_memory.hpp"
 #include "kernel/train/setup/make_rank.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 #pragma once
 #include <map>
 
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include "kernel/planner/meter.hpp"
 #include "kernel/planner/repetition.hpp"
-#include "tessera/collective.hpp"
+#include "tessera/base/collective.hpp"
 #include "tessera/operation.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/abi.hpp"
+#include "tessera/base/abi.hpp"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 namespace tessera {
 
 /// The stamp of the headers that this libtessera.so was built with, and all that must be equal in a
-/// plugin, as compiled (tessera/abi.hpp).
+/// plugin, as compiled (tessera/base/abi.hpp).
 std::string_view host_abi_stamp();
 std::string_view host_abi_fields();
 

@@ -21,8 +21,8 @@
 
 #include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/symbols.hpp"
-#include "tessera/data_file.hpp"
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
+#include "tessera/io/data_file.hpp"
 
 namespace tessera {
 

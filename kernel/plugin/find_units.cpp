@@ -10,7 +10,7 @@
 #include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/guarded_child.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

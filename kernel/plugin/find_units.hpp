@@ -1,7 +1,7 @@
 #pragma once
 #include <chrono>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {

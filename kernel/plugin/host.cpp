@@ -12,10 +12,10 @@
 #include "kernel/plugin/library.hpp"
 #include "kernel/plugin/load_watch.hpp"
 #include "kernel/plugin/named_kernel.hpp"
-#include "tessera/component_call.hpp"
-#include "tessera/doing.hpp"
+#include "sdk/src/shared/component_call.hpp"
+#include "tessera/device/doing.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;

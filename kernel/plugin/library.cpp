@@ -13,9 +13,9 @@
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/crash_watch.hpp"
 #include "kernel/plugin/library_file.hpp"
+#include "sdk/src/shared/floating_point_guard.hpp"
 #include "tessera/error.hpp"
-#include "tessera/floating_point_guard.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string_view>
 
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
 
 namespace tessera {
 

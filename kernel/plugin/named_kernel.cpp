@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "sdk/src/shared/floating_point_guard.hpp"
 #include "tessera/error.hpp"
-#include "tessera/floating_point_guard.hpp"
 
 namespace tessera {
 

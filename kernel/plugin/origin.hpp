@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tessera/floating_point_guard.hpp"
+#include "sdk/src/shared/floating_point_guard.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include "kernel/config/home_path.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
-#include "tessera/svg.hpp"
+#include "tessera/io/svg.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 
 #include "kernel/schedule/lower.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 namespace tessera {
 

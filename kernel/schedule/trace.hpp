@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernel/schedule/timeline.hpp"
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {

@@ -18,9 +18,9 @@
 #include <thread>
 #include <utility>
 
-#include "tessera/control_group.hpp"
+#include "sdk/src/shared/control_group.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/error.hpp"
-#include "tessera/thread_team.hpp"
 
 namespace tessera {
 

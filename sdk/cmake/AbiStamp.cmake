@@ -1,5 +1,5 @@
 # The ABI stamp: one short hash over the public headers, which decide the layout of what plugins and
-# libtessera.so exchange. (What the compiler decides is tessera/abi.hpp's part.)
+# libtessera.so exchange. (What the compiler decides is tessera/base/abi.hpp's part.)
 #
 #   cmake -DINCLUDE_DIR=… -DOUTPUT=… -P AbiStamp.cmake
 #

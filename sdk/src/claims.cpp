@@ -1,4 +1,4 @@
-#include "tessera/claims.hpp"
+#include "tessera/io/claims.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/control_group.hpp"
+#include "sdk/src/shared/control_group.hpp"
 
 #include <fstream>
 #include <sstream>

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/data_file.hpp"
+#include "tessera/io/data_file.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@
 #include <mutex>
 #include <utility>
 
-#include "tessera/descriptor.hpp"
+#include "tessera/base/hash.hpp"
+#include "tessera/device/descriptor.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 #include "tessera/error.hpp"
 

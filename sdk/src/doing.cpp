@@ -1,4 +1,4 @@
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
 
 namespace tessera {
 

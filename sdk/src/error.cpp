@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

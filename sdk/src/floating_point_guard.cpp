@@ -1,4 +1,4 @@
-#include "tessera/floating_point_guard.hpp"
+#include "sdk/src/shared/floating_point_guard.hpp"
 
 #include "tessera/log.hpp"
 

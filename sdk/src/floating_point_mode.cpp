@@ -1,4 +1,4 @@
-#include "tessera/floating_point_mode.hpp"
+#include "tessera/device/floating_point_mode.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/hash.hpp"
+#include "tessera/base/hash.hpp"
 
 #include <xxhash.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/host_block.hpp"
+#include "tessera/device/host_block.hpp"
 
 #include <cstdint>
 #include <utility>

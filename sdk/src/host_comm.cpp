@@ -1,4 +1,5 @@
-#include "tessera/host_comm.hpp"
+#include "tessera/device/host_comm.hpp"
+#include "tessera/device/device.hpp"
 
 #include <utility>
 

@@ -1,21 +1,21 @@
 // One home for the vtable and typeinfo of each SDK interface, so that libtessera.so owns them and
 // every plugin refers to the same. Interfaces with more code out of line define them next to it.
+#include "tessera/base/memory.hpp"
 #include "tessera/build.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/context.hpp"
 #include "tessera/converter.hpp"
 #include "tessera/data.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/device.hpp"
+#include "tessera/device/store_route.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/layer.hpp"
-#include "tessera/memory.hpp"
 #include "tessera/model.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/schedule.hpp"
-#include "tessera/store_route.hpp"
 #include "tessera/tape.hpp"
 
 namespace tessera {

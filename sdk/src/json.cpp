@@ -1,9 +1,9 @@
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

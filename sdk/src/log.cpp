@@ -6,7 +6,7 @@
 #include <atomic>
 #include <memory>
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

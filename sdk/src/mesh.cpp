@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/comm.hpp"
 #include "tessera/error.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

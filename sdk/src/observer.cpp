@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "tessera/error.hpp"
+#include "tessera/io/output_file.hpp"
 #include "tessera/log.hpp"
-#include "tessera/output_file.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/output_file.hpp"
+#include "tessera/io/output_file.hpp"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

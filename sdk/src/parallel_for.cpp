@@ -3,8 +3,8 @@
 #include <omp.h>
 
 #include "sdk/src/team_texts.hpp"
+#include "tessera/device/floating_point_mode.hpp"
 #include "tessera/error.hpp"
-#include "tessera/floating_point_mode.hpp"
 
 namespace tessera {
 namespace {

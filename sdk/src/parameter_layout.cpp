@@ -1,4 +1,4 @@
-#include "tessera/parameter_layout.hpp"
+#include "tessera/base/parameter_layout.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
-#include "tessera/parse_json.hpp"
+#include "tessera/io/parse_json.hpp"
 
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/comm.hpp"
+#include "sdk/src/shared/progress.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
-#include "tessera/progress.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/progress.hpp"
+#include "sdk/src/shared/progress.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "tessera/error.hpp"
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 

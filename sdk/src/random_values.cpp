@@ -1,9 +1,9 @@
-#include "tessera/random_values.hpp"
+#include "tessera/device/random_values.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/random.hpp"
 #include "tessera/with_type.hpp"
 

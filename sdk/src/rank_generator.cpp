@@ -5,8 +5,8 @@
 
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/mesh.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {

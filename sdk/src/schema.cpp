@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/bounds.hpp"
-#include "tessera/suggest.hpp"
-#include "tessera/utf8.hpp"
+#include "tessera/io/suggest.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 namespace {

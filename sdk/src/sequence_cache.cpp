@@ -1,4 +1,4 @@
-#include "tessera/sequence_cache.hpp"
+#include "tessera/base/sequence_cache.hpp"
 
 #include "tessera/ops.hpp"
 

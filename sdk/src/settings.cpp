@@ -1,8 +1,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "tessera/claims.hpp"
-#include "tessera/parse_json.hpp"
+#include "tessera/io/claims.hpp"
+#include "tessera/io/parse_json.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 #include <fmt/format.h>
 

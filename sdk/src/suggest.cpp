@@ -1,4 +1,4 @@
-#include "tessera/suggest.hpp"
+#include "tessera/io/suggest.hpp"
 
 #include <algorithm>
 

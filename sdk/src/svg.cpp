@@ -1,10 +1,10 @@
-#include "tessera/svg.hpp"
+#include "tessera/io/svg.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "tessera/tensor.hpp"
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "tessera/thread_team.hpp"
+#include "tessera/device/thread_team.hpp"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -9,10 +9,10 @@
 #include <cstdlib>
 
 #include "sdk/src/team_texts.hpp"
+#include "tessera/device/floating_point_mode.hpp"
 #include "tessera/error.hpp"
-#include "tessera/floating_point_mode.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {

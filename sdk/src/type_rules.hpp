@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/operation_rules.hpp"
+#include "tessera/base/operation_rules.hpp"
 
 namespace tessera {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "tessera/base/memory.hpp"
 #include "tessera/error.hpp"
-#include "tessera/memory.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

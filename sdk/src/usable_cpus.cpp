@@ -1,4 +1,4 @@
-#include "tessera/usable_cpus.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
 
 #include <omp.h>
 #include <sched.h>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "sdk/src/cpu_quota.hpp"
-#include "tessera/control_group.hpp"
-#include "tessera/thread_team.hpp"
+#include "sdk/src/shared/control_group.hpp"
+#include "tessera/device/thread_team.hpp"
 
 namespace tessera {
 

@@ -1,12 +1,12 @@
-#include "tessera/value.hpp"
+#include "tessera/base/value.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "tessera/error.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/schema.hpp"
-#include "tessera/utf8.hpp"
 
 namespace tessera {
 namespace {

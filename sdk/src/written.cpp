@@ -1,11 +1,11 @@
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "tessera/utf8.hpp"
-#include "tessera/value.hpp"
+#include "tessera/base/value.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 

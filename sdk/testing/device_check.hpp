@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera::testing {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tessera/build.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/plugin.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::testing {
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera::testing {

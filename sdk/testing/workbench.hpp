@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/parameter.hpp"
 
 namespace tessera::testing {

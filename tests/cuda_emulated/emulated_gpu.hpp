@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "cuda_runtime.h"
-#include "tessera/small_floats.hpp"
+#include "tessera/device/small_floats.hpp"
 #include "tessera/types.hpp"
 
 // CUDA's words for functions, which mean nothing here.

@@ -14,7 +14,7 @@
 #include "emulated_copies.hpp"
 #include "emulated_gpu.hpp"
 #include "fibers.hpp"
-#include "tessera/format.hpp"
+#include "tessera/base/format.hpp"
 #include "thread_order.hpp"
 
 namespace tessera::cuda::emulated {

@@ -9,7 +9,7 @@
 
 #include "cublaslt.hpp"
 #include "fake_runtime.hpp"
-#include "tessera/small_floats.hpp"
+#include "tessera/device/small_floats.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera::cuda::lt {

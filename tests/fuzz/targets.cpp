@@ -18,9 +18,9 @@
 #include "kernel/config/toml.hpp"
 #include "kernel/model/layout_string.hpp"
 #include "kernel/plugin/library_file.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/parse_json.hpp"
+#include "tessera/io/parse_json.hpp"
 
 namespace tessera::fuzz {
 

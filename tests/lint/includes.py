@@ -29,6 +29,10 @@ VENDOR = {
 KERNEL_HEADERS = {"gpu.hpp", "packs.hpp", "plain_kernel.hpp", "shards.hpp", "update_rule.hpp"}
 
 
+# Of the SDK's headers, by name: plugin.hpp, build.hpp, ops.hpp.
+MOST_OF_A_LAYER = 3
+
+
 def is_standard(name):
     return ("/" not in name and "." not in name) or bool(SYSTEM.search(name))
 
@@ -67,9 +71,9 @@ def kernel_include(root, path, quote, name):
         return f"kernel/{KERNEL[here]} comes before kernel/{KERNEL[there]} (kernel/README.md)"
     if name.startswith("plugins/") or "/plugins/" in name:
         return "kernel/ never includes a plugin"
-    if name.startswith("sdk/"):
-        return "kernel/ includes <tessera/…> of the SDK, not what implements it"
-    own = name.startswith(("kernel/", "tessera/")) or (root / path.parent / name).is_file()
+    if name.startswith("sdk/") and not name.startswith("sdk/src/shared/"):
+        return "kernel/ includes <tessera/…> and sdk/src/shared, not what implements the SDK"
+    own = name.startswith(("kernel/", "tessera/", "sdk/")) or (root / path.parent / name).is_file()
     if quote == '"' and not own:
         return 'write it as "kernel/…", "tessera/…" or <third/party.hpp>'
     return None
@@ -115,11 +119,16 @@ def includes(root, files):
         check = rule_of(path) if path.suffix in tree.CPP else None
         if not check:
             continue
+        ours = 0
         for number, line in tree.lines(root, path):
             match = INCLUDE.match(line)
-            reason = check(root, path, *match.groups()) if match else None
-            if reason:
+            if not match:
+                continue
+            if reason := check(root, path, *match.groups()):
                 found.append(f"{path}:{number}: includes {match.group(2)}: {reason}")
+            ours += match.group(2).startswith("tessera/")
+        if path.parts[:2] == ("plugins", "layers") and ours > MOST_OF_A_LAYER:
+            found.append(f"{path}: a layer includes at most {MOST_OF_A_LAYER} headers of the SDK")
     return found
 
 
@@ -135,7 +144,8 @@ EXAMPLES = [
     ("sdk/src/a.cpp", '#include "../../kernel/a/b.hpp"\n', "sdk/src may include"),
     ("sdk/src/a/a.cpp", '#include "a.hpp"\n', 'write it as "sdk/src/'),
     ("sdk/src/a.cpp", '#include "tessera/testing/a.hpp"\n', "conformance kit"),
-    ("kernel/a/b.cpp", '#include "sdk/src/a.hpp"\n', "not what implements it"),
+    ("kernel/a/b.cpp", '#include "sdk/src/a.hpp"\n', "not what implements the SDK"),
+    ("kernel/a/b.cpp", '#include "sdk/src/shared/a.hpp"\n', None),
     ("kernel/a/b.cpp", '#include "kernel/a/b.hpp"\n#include <toml++/toml.h>\n', None),
     ("kernel/a/b.cpp", '#include "plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
     ("kernel/a/b.cpp", '#include "../../plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
@@ -143,6 +153,7 @@ EXAMPLES = [
     ("kernel/train/b.cpp", '#include "kernel/comm/b.hpp"\n', None),
     ("kernel/comm/b.cpp", '#include "kernel/train/b.hpp"\n', "comm comes before kernel/train"),
     ("plugins/layers/x/x.cpp", "#include <tessera/layer.hpp>\n#include <cmath>\n", None),
+    ("plugins/layers/x/x.cpp", "".join(f"#include <tessera/{n}.hpp>\n" for n in "abcd"), "at most"),
     ("plugins/layers/x/x.cpp", '#include "x.cpp"\n', None),
     ("plugins/layers/x/x.cpp", '#include "../y/y.hpp"\n', "not a file of plugins/layers/x"),
     ("plugins/layers/x/x.cpp", '  #  include "kernel/a/b.hpp"\n', "its own folder only"),

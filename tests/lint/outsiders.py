@@ -13,7 +13,7 @@ PARSE = re.compile(r"\b(nlohmann::\w+|Json\w*|json)::(parse|sax_parse|accept)\("
 # The doors; a child process that writes into a pipe; lines of a run, which pass `readable`.
 MAY_PRINT = {"kernel/cli/show.cpp", "kernel/plugin/check.cpp",
              "plugins/observers/console/console.cpp"}
-MAY_PARSE = {"sdk/include/tessera/parse_json.hpp"}
+MAY_PARSE = {"sdk/include/tessera/io/parse_json.hpp"}
 
 
 def outsiders(root, files):
@@ -29,7 +29,8 @@ def outsiders(root, files):
             if PRINT.search(code) and name not in MAY_PRINT:
                 found.append(f"{path}:{number}: prints by itself: use kernel/cli/show.hpp")
             if PARSE.search(code) and name not in MAY_PARSE:
-                found.append(f"{path}:{number}: reads JSON by itself: use tessera/parse_json.hpp")
+                found.append(f"{path}:{number}: reads JSON by itself:"
+                             " use tessera/io/parse_json.hpp")
     return found
 
 

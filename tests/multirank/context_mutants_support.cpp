@@ -5,8 +5,8 @@
 
 #include "tessera/build.hpp"
 #include "tessera/collectives.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/zigzag.hpp"
 
 namespace tessera::testing {

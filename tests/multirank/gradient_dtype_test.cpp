@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layouts_support.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::testing {
 namespace gradient_dtype_test {

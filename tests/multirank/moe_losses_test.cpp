@@ -7,8 +7,8 @@
 
 #include "kernel/model/host_values.hpp"
 #include "layouts_support.hpp"
+#include "tessera/base/sequence_cache.hpp"
 #include "tessera/error.hpp"
-#include "tessera/sequence_cache.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {

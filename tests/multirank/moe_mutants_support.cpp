@@ -9,8 +9,8 @@
 #include "forwarding_dispatcher_support.hpp"
 #include "kernel/model/host_values.hpp"
 #include "mutants_support.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/moe_ops.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera::testing {

@@ -7,10 +7,10 @@
 
 #include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/data.hpp"
 #include "tessera/model.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::testing {
 

@@ -8,7 +8,7 @@
 
 #include "invariant_support.hpp"
 #include "kernel/planner/predict.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::testing {
 namespace optimizer_bytes_test {

@@ -8,8 +8,8 @@
 #include <csignal>
 
 #include "group_conformance_support.hpp"
+#include "tessera/device/host_comm.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
 #include "values_support.hpp"
 
 namespace tessera::testing {

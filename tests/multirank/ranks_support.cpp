@@ -9,7 +9,7 @@
 #include "kernel/comm/staged.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera::testing {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera::testing {
 

@@ -6,8 +6,8 @@
 
 #include "kernel/comm/build_mesh.hpp"
 #include "ranks_support.hpp"
-#include "tessera/core_ops.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera::testing {
 namespace shared_gradients_test {

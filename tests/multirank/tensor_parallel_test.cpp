@@ -1,7 +1,7 @@
 // The worked examples of tensor parallelism, with ranks as threads: matrices cut by rows and by
 // columns, the MLP both ways round, the vocabulary cut, the conjugate pairs.
 #include "tensor_parallel_support.hpp"
-#include "tessera/host_reduce.hpp"
+#include "tessera/device/host_reduce.hpp"
 
 namespace tessera::testing {
 namespace tensor_parallel_test {

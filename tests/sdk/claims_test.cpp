@@ -1,5 +1,5 @@
 // Each key of a file of another program is used, harmless, refused, or an error.
-#include "tessera/claims.hpp"
+#include "tessera/io/claims.hpp"
 
 #include <gmock/gmock.h>
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/ops/elementwise.hpp"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 // A fused operation of a plugin's own: arguments, kernels, gradient, use through ops::run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tessera/host_device.hpp>
+#include <tessera/device/host_device.hpp>
 #include <tessera/testing/gradient_check.hpp>
 #include <tessera/testing/workbench.hpp>
 

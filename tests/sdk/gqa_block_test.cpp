@@ -1,7 +1,7 @@
 // A transformer block as LLaMA-like models have it: grouped-query attention and SwiGLU, pre-norm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tessera/host_device.hpp>
+#include <tessera/device/host_device.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/testing/workbench.hpp>
 

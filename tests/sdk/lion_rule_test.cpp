@@ -1,8 +1,8 @@
 // An update rule with an operation of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tessera/device/host_device.hpp>
 #include <tessera/for_each_shard.hpp>
-#include <tessera/host_device.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/testing/workbench.hpp>

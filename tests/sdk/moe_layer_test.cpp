@@ -1,8 +1,8 @@
 // A mixture of experts as phases, with the dispatcher in a slot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tessera/device/host_device.hpp>
 #include <tessera/dispatcher.hpp>
-#include <tessera/host_device.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/testing/workbench.hpp>
 

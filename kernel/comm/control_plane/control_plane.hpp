@@ -10,7 +10,7 @@
 #include "kernel/comm/control_plane/facts.hpp"
 #include "kernel/comm/control_plane/rank_wait.hpp"
 #include "kernel/comm/control_plane/wait_limits.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernel/comm/control_plane/rank_list.hpp"
+#include "tessera/device/store_route.hpp"
 #include "tessera/error.hpp"
-#include "tessera/store_route.hpp"
 
 namespace tessera {
 

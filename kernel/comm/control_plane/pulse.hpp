@@ -8,9 +8,9 @@
 #include <string_view>
 #include <thread>
 
-#include "tessera/comm.hpp"
+#include "sdk/src/shared/progress.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
-#include "tessera/progress.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

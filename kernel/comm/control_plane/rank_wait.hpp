@@ -7,8 +7,8 @@
 
 #include "kernel/comm/control_plane/pulse_check.hpp"
 #include "kernel/comm/control_plane/wait_limits.hpp"
-#include "tessera/comm.hpp"
-#include "tessera/stood_still.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/stood_still.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 #include "kernel/train/data/data_files.hpp"
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include "kernel/train/data/sample_reader.hpp"
 #include "tessera/context.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

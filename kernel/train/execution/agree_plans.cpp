@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "kernel/comm/control_plane/control_plane.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {

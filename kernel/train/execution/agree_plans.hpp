@@ -1,7 +1,7 @@
 #pragma once
 #include <chrono>
 
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {

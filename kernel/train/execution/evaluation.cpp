@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "tessera/base/sequence_cache.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/random.hpp"
-#include "tessera/sequence_cache.hpp"
 
 namespace tessera {
 

@@ -5,9 +5,9 @@
 #include "kernel/model/prepared_weights.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/execution/model_graphs.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

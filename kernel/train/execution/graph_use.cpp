@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 namespace tessera {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/comm.hpp"
 #include "tessera/context.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "kernel/train/setup/survey.hpp"
-#include "tessera/comm.hpp"
 #include "tessera/context.hpp"
 #include "tessera/plan.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

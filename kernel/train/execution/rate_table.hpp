@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/tensor.hpp"
 

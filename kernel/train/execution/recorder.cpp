@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "kernel/graph/graph_plan.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 
 #include "kernel/schedule/trace.hpp"
 #include "kernel/train/execution/action_observer.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {

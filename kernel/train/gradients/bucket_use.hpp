@@ -3,7 +3,7 @@
 
 #include "kernel/model/model_parts.hpp"
 #include "kernel/schedule/lower.hpp"
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 

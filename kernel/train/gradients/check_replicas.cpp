@@ -3,9 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "tessera/comm.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/context.hpp"
-#include "tessera/parameter_memory.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -6,8 +6,8 @@
 
 #include "kernel/train/execution/action_observer.hpp"
 #include "kernel/train/setup/run_setup.hpp"
-#include "tessera/doing.hpp"
-#include "tessera/progress.hpp"
+#include "sdk/src/shared/progress.hpp"
+#include "tessera/device/doing.hpp"
 
 namespace tessera {
 

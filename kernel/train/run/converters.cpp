@@ -10,7 +10,7 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/config/tree.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

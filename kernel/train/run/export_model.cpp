@@ -22,8 +22,8 @@
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

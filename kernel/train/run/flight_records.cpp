@@ -6,8 +6,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "tessera/io/output_file.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/output_file.hpp"
 
 namespace tessera {
 

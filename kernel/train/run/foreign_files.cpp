@@ -11,8 +11,8 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/train/run/token_ids.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -6,8 +6,8 @@
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/make_rank.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

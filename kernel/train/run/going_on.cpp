@@ -9,7 +9,7 @@
 #include "kernel/config/config.hpp"
 #include "kernel/config/curve_keys.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -19,7 +19,7 @@
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -6,7 +6,7 @@
 #include "kernel/train/data/sample_reader.hpp"
 #include "kernel/train/run/unused_keys.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -1,8 +1,8 @@
 #include "kernel/train/run/resolved_file.hpp"
 
 #include "kernel/checkpoint/disk.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/utf8.hpp"
 
 namespace tessera {
 

@@ -12,12 +12,12 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/output_file.hpp"
+#include "tessera/io/parse_json.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/output_file.hpp"
-#include "tessera/parse_json.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

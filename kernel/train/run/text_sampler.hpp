@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernel/train/execution/evaluation.hpp"
-#include "tessera/sequence_cache.hpp"
+#include "tessera/base/sequence_cache.hpp"
 
 namespace tessera {
 

@@ -9,9 +9,9 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 
 #include "kernel/comm/rank.hpp"
 #include "kernel/model/build_context.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/device/communicator.hpp"
 
 namespace tessera {
 

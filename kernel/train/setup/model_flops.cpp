@@ -4,9 +4,9 @@
 
 #include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/survey.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/base/parameter_memory.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/error.hpp"
-#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 

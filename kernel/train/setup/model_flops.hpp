@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "kernel/train/setup/run_setup.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

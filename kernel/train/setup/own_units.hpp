@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

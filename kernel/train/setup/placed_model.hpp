@@ -8,7 +8,7 @@
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/surveys.hpp"
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 

@@ -10,10 +10,10 @@
 #include "kernel/model/placement.hpp"
 #include "kernel/train/setup/host_maker.hpp"
 #include "kernel/train/setup/problem_list.hpp"
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/data.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/optimizer.hpp"
-#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 

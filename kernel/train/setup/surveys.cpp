@@ -2,7 +2,7 @@
 
 #include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include <tessera/device/store_route.hpp>
 #include <tessera/error.hpp>
-#include <tessera/store_route.hpp>
-#include <tessera/written.hpp>
+#include <tessera/io/written.hpp>
 
 namespace tessera::gloo_tcp {
 

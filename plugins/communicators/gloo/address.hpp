@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include <tessera/comm.hpp>
+#include <tessera/device/communicator.hpp>
 
 namespace tessera::gloo_tcp {
 

@@ -1,7 +1,7 @@
 #include "call.hpp"
 
+#include <tessera/base/hash.hpp>
 #include <tessera/error.hpp>
-#include <tessera/hash.hpp>
 
 namespace tessera::gloo_tcp {
 

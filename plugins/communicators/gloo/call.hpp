@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include <tessera/comm.hpp>
+#include <tessera/process_group.hpp>
 
 namespace tessera::gloo_tcp {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include <tessera/base/hash.hpp>
+#include <tessera/device/host_reduce.hpp>
 #include <tessera/error.hpp>
-#include <tessera/hash.hpp>
-#include <tessera/host_reduce.hpp>
 
 #include "group.hpp"
 

@@ -14,7 +14,7 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <tessera/error.hpp>
-#include <tessera/written.hpp>
+#include <tessera/io/written.hpp>
 
 namespace tessera::gloo_tcp {
 

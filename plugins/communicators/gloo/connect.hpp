@@ -4,7 +4,7 @@
 #include <string>
 
 #include <gloo/transport/unbound_buffer.h>
-#include <tessera/comm.hpp>
+#include <tessera/device/communicator.hpp>
 
 #include "address.hpp"
 

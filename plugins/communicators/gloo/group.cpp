@@ -5,8 +5,8 @@
 #include <map>
 
 #include <span>
+#include <tessera/base/hash.hpp>
 #include <tessera/error.hpp>
-#include <tessera/hash.hpp>
 
 #include "exchange_task.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/host_comm.hpp>
+#include <tessera/device/host_comm.hpp>
 
 #include "call.hpp"
 #include "task_queue.hpp"

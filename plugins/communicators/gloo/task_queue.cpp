@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include <tessera/device/stood_still.hpp>
 #include <tessera/error.hpp>
-#include <tessera/stood_still.hpp>
 
 namespace tessera::gloo_tcp {
 

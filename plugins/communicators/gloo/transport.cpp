@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <gloo/transport/context.h>
+#include <tessera/device/host_comm.hpp>
+#include <tessera/device/store_route.hpp>
 #include <tessera/error.hpp>
-#include <tessera/host_comm.hpp>
-#include <tessera/store_route.hpp>
 
 namespace tessera::gloo_tcp {
 

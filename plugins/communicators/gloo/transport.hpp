@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include <tessera/comm.hpp>
+#include <tessera/device/communicator.hpp>
+#include <tessera/device/stood_still.hpp>
 #include <tessera/error.hpp>
-#include <tessera/stood_still.hpp>
 
 #include "address.hpp"
 #include "poster.hpp"

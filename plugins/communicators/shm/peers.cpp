@@ -16,8 +16,8 @@
 #include <cstring>
 #include <thread>
 
+#include <tessera/device/readable_until.hpp>
 #include <tessera/error.hpp>
-#include <tessera/readable_until.hpp>
 
 namespace tessera::shm {
 

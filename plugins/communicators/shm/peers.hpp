@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/comm.hpp>
+#include <tessera/device/communicator.hpp>
 
 #include "segment.hpp"
 

@@ -1,4 +1,4 @@
-#include <tessera/direct_comm.hpp>
+#include <tessera/device/direct_comm.hpp>
 #include <tessera/error.hpp>
 #include <tessera/plugin.hpp>
 

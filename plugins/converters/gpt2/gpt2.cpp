@@ -7,7 +7,7 @@
 
 #include "tessera/converter.hpp"
 #include "tessera/error.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 #include "tessera/log.hpp"
 #include "tessera/plugin.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "content_hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "isa.hpp"
 #include "registration.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera::cpu {

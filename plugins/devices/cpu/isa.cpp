@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera::cpu {
 namespace {

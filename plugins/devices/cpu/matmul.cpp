@@ -12,7 +12,7 @@
 #include "product_size.hpp"
 #include "registration.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 // Who multiplies matrices: the tiles of simd/, oneDNN or MKL.
 namespace tessera::cpu {

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "product_size.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/thread_team.hpp"
 
 namespace tessera::cpu {
 namespace {

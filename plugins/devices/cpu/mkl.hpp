@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera::cpu {
 

@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "product_size.hpp"
-#include "tessera/hash.hpp"
+#include "tessera/base/hash.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/thread_team.hpp"
 
 namespace tessera::cpu {
 namespace {

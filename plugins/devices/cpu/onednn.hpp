@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera::cpu {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "thread_work.hpp"
 

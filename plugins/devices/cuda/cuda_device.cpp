@@ -6,9 +6,9 @@
 #include "gpu_memory.hpp"
 #include "registration.hpp"
 #include "tessera/bounds.hpp"
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
+#include "tessera/device/planned_device.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/planned_device.hpp"
 
 namespace tessera::cuda {
 namespace {

@@ -9,8 +9,8 @@
 #include "gpu_choice.hpp"
 #include "host_tasks.hpp"
 #include "pinned_memory.hpp"
-#include "tessera/device_pool.hpp"
-#include "tessera/kernel_table.hpp"
+#include "tessera/device/device_pool.hpp"
+#include "tessera/device/kernel_table.hpp"
 
 namespace tessera::cuda {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "runtime.hpp"
-#include "tessera/capture_rules.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/capture_rules.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera::cuda {
 

@@ -4,8 +4,8 @@
 
 #include "cuda_event.hpp"
 #include "host_tasks.hpp"
-#include "tessera/capture_rules.hpp"
-#include "tessera/host_block.hpp"
+#include "tessera/device/capture_rules.hpp"
+#include "tessera/device/host_block.hpp"
 
 namespace tessera::cuda {
 

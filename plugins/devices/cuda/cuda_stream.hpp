@@ -2,7 +2,7 @@
 #include <string>
 
 #include "runtime.hpp"
-#include "tessera/stream.hpp"
+#include "tessera/device/stream.hpp"
 
 namespace tessera::cuda {
 

@@ -9,8 +9,8 @@
 #include "probe.hpp"
 #include "runtime.hpp"
 #include "tessera/error.hpp"
-#include "tessera/size_text.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/size_text.hpp"
+#include "tessera/io/written.hpp"
 #include "versions.hpp"
 
 namespace tessera::cuda {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera::cuda {
 

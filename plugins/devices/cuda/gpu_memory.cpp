@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime.hpp"
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 namespace tessera::cuda {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 
 namespace tessera::cuda {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda_event.hpp"
-#include "tessera/host_block.hpp"
+#include "tessera/device/host_block.hpp"
 
 namespace tessera::cuda {
 

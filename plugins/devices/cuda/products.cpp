@@ -9,8 +9,8 @@
 
 #include "kernels.hpp"
 #include "product_plan.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/ops/elementwise.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include "registration.hpp"
 
 #include "plain_kernel.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera::cuda {
 namespace {

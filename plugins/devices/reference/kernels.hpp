@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera::reference {
 

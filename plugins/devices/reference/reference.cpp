@@ -1,5 +1,5 @@
 #include "kernels.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera::reference {

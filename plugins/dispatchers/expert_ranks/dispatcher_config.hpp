@@ -1,5 +1,4 @@
 #pragma once
-#include "tessera/bounds.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tessera/build.hpp"
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

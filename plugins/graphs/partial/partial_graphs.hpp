@@ -9,7 +9,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/graph.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

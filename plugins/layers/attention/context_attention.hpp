@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "tessera/comm.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -1,9 +1,7 @@
 #include <cmath>
 
 #include "context_attention.hpp"
-#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "tessera/build.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 

@@ -1,6 +1,4 @@
-#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 

@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/bounds.hpp"
-#include "tessera/build.hpp"
 #include "tessera/model.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 

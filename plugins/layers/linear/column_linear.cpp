@@ -1,8 +1,5 @@
 #include "column_linear.hpp"
 
-#include "tessera/bounds.hpp"
-#include "tessera/model_fields.hpp"
-
 namespace tessera {
 
 void ColumnLinear::Config::describe(Schema<Config>& s) {

@@ -1,8 +1,5 @@
 #include "row_linear.hpp"
 
-#include "tessera/bounds.hpp"
-#include "tessera/model_fields.hpp"
-
 namespace tessera {
 
 void RowLinear::Config::describe(Schema<Config>& s) {

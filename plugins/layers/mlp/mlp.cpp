@@ -1,9 +1,7 @@
 #include <cmath>
 #include <string>
 
-#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/router.hpp"
 
 namespace tessera {

@@ -1,9 +1,7 @@
 #pragma once
 #include <string>
 
-#include "tessera/bounds.hpp"
 #include "tessera/dispatcher.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/io/suggest.hpp"
 #include "tessera/pattern.hpp"
-#include "tessera/suggest.hpp"
 
 namespace tessera {
 

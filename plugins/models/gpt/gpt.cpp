@@ -1,5 +1,4 @@
 #include "block_kinds.hpp"
-#include "tessera/bounds.hpp"
 #include "tessera/model.hpp"
 #include "tessera/plugin.hpp"
 

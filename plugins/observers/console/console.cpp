@@ -7,9 +7,9 @@
 
 #include "human.hpp"
 #include "tessera/bounds.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/run_speed.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {

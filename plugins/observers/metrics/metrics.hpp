@@ -4,7 +4,7 @@
 #include <string>
 
 #include "metrics_file.hpp"
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/output_file.hpp"
+#include "tessera/io/output_file.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "tessera/svg.hpp"
+#include "tessera/io/svg.hpp"
 
 namespace tessera {
 namespace {

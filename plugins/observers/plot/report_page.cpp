@@ -7,9 +7,9 @@
 #include <cmath>
 #include <ctime>
 
+#include "tessera/io/size_text.hpp"
+#include "tessera/io/svg.hpp"
 #include "tessera/run_speed.hpp"
-#include "tessera/size_text.hpp"
-#include "tessera/svg.hpp"
 
 namespace tessera {
 namespace {

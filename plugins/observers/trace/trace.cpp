@@ -1,7 +1,7 @@
 #include "trace.hpp"
 
 #include "tessera/error.hpp"
-#include "tessera/output_file.hpp"
+#include "tessera/io/output_file.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <vector>
 
-#include "tessera/bounds.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/schema.hpp"
 

@@ -3,9 +3,9 @@
 #include <functional>
 #include <utility>
 
-#include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "tessera/comm.hpp"
 #include "tessera/optimizer.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

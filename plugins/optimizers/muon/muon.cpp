@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "tessera/comm.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

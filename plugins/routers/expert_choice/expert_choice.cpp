@@ -1,10 +1,9 @@
 #include <algorithm>
 
-#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/plugin.hpp"
+#include "tessera/process_group.hpp"
 #include "tessera/router.hpp"
 
 namespace tessera {

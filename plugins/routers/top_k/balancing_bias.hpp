@@ -4,6 +4,7 @@
 #include "tessera/build.hpp"
 #include "tessera/error.hpp"
 #include "tessera/moe_ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

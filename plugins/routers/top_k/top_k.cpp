@@ -2,8 +2,6 @@
 
 #include "balancing_bias.hpp"
 #include "jittered_input.hpp"
-#include "tessera/bounds.hpp"
-#include "tessera/model_fields.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 

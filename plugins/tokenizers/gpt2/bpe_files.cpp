@@ -7,10 +7,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tessera/claims.hpp"
 #include "tessera/error.hpp"
-#include "tessera/parse_json.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/claims.hpp"
+#include "tessera/io/parse_json.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

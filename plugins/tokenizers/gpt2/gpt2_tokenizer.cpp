@@ -5,11 +5,11 @@
 
 #include "pair_merger.hpp"
 #include "special_tokens.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 

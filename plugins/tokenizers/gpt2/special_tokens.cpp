@@ -5,9 +5,9 @@
 #include <charconv>
 #include <map>
 
-#include "tessera/claims.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/claims.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
-#include "tessera/hash.hpp"
-#include "tessera/utf8.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/utf8.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 

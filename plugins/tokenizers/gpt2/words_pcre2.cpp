@@ -4,7 +4,7 @@
 #include <new>
 
 #include "tessera/error.hpp"
-#include "tessera/utf8.hpp"
+#include "tessera/io/utf8.hpp"
 #include "words.hpp"
 
 namespace tessera {

@@ -5,14 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/buffer.hpp"
+#include "tessera/base/buffer.hpp"
+#include "tessera/base/metrics.hpp"
+#include "tessera/base/sequence_cache.hpp"
 #include "tessera/layer.hpp"
-#include "tessera/metrics.hpp"
+#include "tessera/model_fields.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/parameter.hpp"
 #include "tessera/random.hpp"
 #include "tessera/schema.hpp"
-#include "tessera/sequence_cache.hpp"
 #include "tessera/tensor_region.hpp"
 
 namespace tessera {

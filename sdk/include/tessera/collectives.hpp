@@ -3,6 +3,7 @@
 
 #include "tessera/context.hpp"
 #include "tessera/parameter.hpp"
+#include "tessera/process_group.hpp"
 
 /// Collectives with gradients: the conjugate pairs of tensor parallelism (Shoeybi et al. 2019, §3,
 /// operators f and g). x [n, features]; scatter and gather cut the last dimension. `name` is the

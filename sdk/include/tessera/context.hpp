@@ -3,14 +3,14 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/device.hpp"
-#include "tessera/mesh.hpp"
 #include "tessera/tape.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
 
 class CoreOps;
+class Device;
+class Mesh;
 class SequenceCache;
 
 enum class Mode : u8 { train, evaluate };

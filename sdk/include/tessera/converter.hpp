@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/api.hpp"
-#include "tessera/claims.hpp"
+#include "tessera/base/api.hpp"
+#include "tessera/base/identified.hpp"
 #include "tessera/data.hpp"
-#include "tessera/identified.hpp"
+#include "tessera/io/claims.hpp"
 
 namespace tessera {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <span>
 
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/context.hpp"
-#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/data_file.hpp"
-#include "tessera/identified.hpp"
+#include "tessera/base/identified.hpp"
+#include "tessera/io/data_file.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/types.hpp"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/identified.hpp"
+#include "tessera/base/identified.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {

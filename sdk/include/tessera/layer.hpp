@@ -5,8 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/identified.hpp"
 #include "tessera/context.hpp"
-#include "tessera/identified.hpp"
+#include "tessera/device/host_block.hpp"
+#include "tessera/device/stream.hpp"
 
 namespace tessera {
 

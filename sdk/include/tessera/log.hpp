@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <string_view>
 
-#include "tessera/bounds.hpp"
 #include "tessera/schema.hpp"
 
 /// Keys that layers have in common: where a layer's table does not write one, the model's holds.

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/identified.hpp"
-#include "tessera/memory.hpp"
+#include "tessera/base/identified.hpp"
+#include "tessera/base/memory.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {

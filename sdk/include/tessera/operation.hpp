@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "tessera/device.hpp"
+#include "tessera/base/operation_args.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/operation_args.hpp"
 
 namespace tessera {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/sequence_cache.hpp"
 #include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/parameter.hpp"
-#include "tessera/sequence_cache.hpp"
 
 /// Differentiable operations on tensors. Each checks shapes and dtypes (Error with both), allocates
 /// its results from cx.pool, launches on cx.stream and, when recording, puts its two gradient

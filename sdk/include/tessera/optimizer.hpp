@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/identified.hpp"
+#include "tessera/base/parameter_memory.hpp"
 #include "tessera/context.hpp"
-#include "tessera/identified.hpp"
-#include "tessera/parameter_memory.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/shards.hpp"
 

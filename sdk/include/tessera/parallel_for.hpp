@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/parameter_layout.hpp"
+#include "tessera/base/parameter_layout.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {

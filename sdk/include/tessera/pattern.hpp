@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 
 namespace tessera {
 

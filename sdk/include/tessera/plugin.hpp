@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "tessera/abi.hpp"
-#include "tessera/identified.hpp"
+#include "tessera/base/abi.hpp"
+#include "tessera/base/identified.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <array>
 #include <string_view>
 
-#include "tessera/api.hpp"
+#include "tessera/base/api.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 #include "tessera/observer.hpp"
 
 // How observers tell what a run's speed is worth, the same wherever they do.

@@ -2,7 +2,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/identified.hpp"
+#include "tessera/base/identified.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {

@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/field_traits.hpp"
-#include "tessera/value.hpp"
+#include "tessera/base/field_traits.hpp"
+#include "tessera/base/value.hpp"
+#include "tessera/bounds.hpp"
 
 namespace tessera {
 

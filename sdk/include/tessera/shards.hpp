@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "tessera/device.hpp"
-#include "tessera/parameter_memory.hpp"
-#include "tessera/state_spec.hpp"
+#include "tessera/base/parameter_memory.hpp"
+#include "tessera/base/state_spec.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

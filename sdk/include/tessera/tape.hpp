@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/comm.hpp"
+#include "tessera/base/work.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "tessera/api.hpp"
-#include "tessera/format.hpp"
+#include "tessera/base/api.hpp"
+#include "tessera/base/format.hpp"
 
 namespace tessera {
 

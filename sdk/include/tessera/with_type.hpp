@@ -2,8 +2,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tessera/device/small_floats.hpp"
 #include "tessera/error.hpp"
-#include "tessera/small_floats.hpp"
 
 namespace tessera {
 

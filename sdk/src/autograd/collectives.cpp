@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "tessera/base/collective.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::collectives {
 

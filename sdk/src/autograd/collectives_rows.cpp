@@ -1,7 +1,9 @@
 #include <array>
 
 #include "sdk/src/autograd/linear_parts.hpp"
+#include "tessera/base/collective.hpp"
 #include "tessera/collectives.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::collectives {
 

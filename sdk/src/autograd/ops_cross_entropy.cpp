@@ -1,6 +1,7 @@
 #include <array>
 
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::ops {
 

@@ -2,6 +2,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/moe_ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera::ops {
 

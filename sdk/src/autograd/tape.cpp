@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
 #include "tessera/context.hpp"
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 

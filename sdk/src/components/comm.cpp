@@ -1,7 +1,7 @@
-#include "tessera/comm.hpp"
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
+#include "tessera/device/communicator.hpp"
+#include "tessera/device/host_comm.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
 
 namespace tessera {
 

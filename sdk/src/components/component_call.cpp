@@ -1,4 +1,4 @@
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "tessera/data.hpp"
 #include "sdk/src/components/contract.hpp"
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
 #include "tessera/converter.hpp"
 #include "tessera/observer.hpp"
 

@@ -1,6 +1,6 @@
 #include "tessera/model.hpp"
 #include "sdk/src/components/contract.hpp"
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/router.hpp"

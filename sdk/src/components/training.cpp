@@ -1,5 +1,5 @@
 #include "sdk/src/components/contract.hpp"
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/schedule.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "tessera/comm.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

@@ -1,5 +1,5 @@
 #include "sdk/src/direct_comm/direct_group.hpp"
-#include "tessera/direct_comm.hpp"
+#include "tessera/device/direct_comm.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

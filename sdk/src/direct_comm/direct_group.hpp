@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sdk/src/direct_comm/direct_state.hpp"
-#include "tessera/host_comm.hpp"
+#include "tessera/device/host_comm.hpp"
 
 namespace tessera {
 

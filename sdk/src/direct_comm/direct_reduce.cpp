@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "tessera/device/small_floats.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/small_floats.hpp"
 
 namespace tessera {
 

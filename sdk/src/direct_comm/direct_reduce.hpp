@@ -1,5 +1,5 @@
 #pragma once
-#include "tessera/host_reduce.hpp"
+#include "tessera/device/host_reduce.hpp"
 
 namespace tessera {
 

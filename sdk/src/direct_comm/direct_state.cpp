@@ -8,10 +8,10 @@
 
 #include <algorithm>
 
+#include "sdk/src/shared/usable_cpus.hpp"
+#include "tessera/device/host_comm.hpp"
+#include "tessera/device/stood_still.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
-#include "tessera/stood_still.hpp"
-#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sdk/src/direct_comm/direct_control.hpp"
-#include "tessera/direct_comm.hpp"
+#include "tessera/device/direct_comm.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "tessera/caching_allocator.hpp"
+#include "tessera/device/caching_allocator.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "sdk/src/host_device/address_marks.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/size_text.hpp"
+#include "tessera/io/size_text.hpp"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/capture_rules.hpp"
+#include "tessera/device/capture_rules.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/device_pool.hpp"
+#include "tessera/device/device_pool.hpp"
 
 #include <utility>
 

@@ -1,16 +1,16 @@
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 #include <utility>
 
 #include "sdk/src/host_device/host_device_state.hpp"
 #include "sdk/src/host_device/host_kernels.hpp"
 #include "sdk/src/host_device/system_memory.hpp"
-#include "tessera/doing.hpp"
-#include "tessera/floating_point_mode.hpp"
+#include "tessera/device/doing.hpp"
+#include "tessera/device/floating_point_mode.hpp"
+#include "tessera/device/thread_team.hpp"
 #include "tessera/log.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
-#include "tessera/thread_team.hpp"
 
 namespace tessera {
 namespace {

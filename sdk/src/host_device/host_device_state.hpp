@@ -7,11 +7,11 @@
 #include "sdk/src/host_device/deferred_queue.hpp"
 #include "sdk/src/host_device/host_stream.hpp"
 #include "sdk/src/host_device/software_graph.hpp"
-#include "tessera/device_pool.hpp"
+#include "tessera/device/device_pool.hpp"
+#include "tessera/device/host_device.hpp"
+#include "tessera/device/kernel_table.hpp"
+#include "tessera/device/launch_signatures.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
-#include "tessera/kernel_table.hpp"
-#include "tessera/launch_signatures.hpp"
 
 namespace tessera {
 

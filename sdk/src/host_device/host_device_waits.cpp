@@ -1,6 +1,6 @@
 // Events, waits, and what crosses between host and device.
 #include "sdk/src/host_device/host_device_state.hpp"
-#include "tessera/strided_copy.hpp"
+#include "sdk/src/shared/strided_copy.hpp"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 #include <chrono>
 #include <memory>
 
-#include "tessera/capture_rules.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/capture_rules.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "sdk/src/host_device/strided_runs.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/small_floats.hpp"
 #include "tessera/parallel_for.hpp"
-#include "tessera/small_floats.hpp"
 #include "tessera/with_type.hpp"
 
 namespace tessera {

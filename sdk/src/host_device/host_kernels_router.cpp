@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sdk/src/host_device/host_kernels.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
 #include "tessera/with_type.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "tessera/host_block.hpp"
+#include "tessera/device/host_block.hpp"
 
 namespace tessera {
 

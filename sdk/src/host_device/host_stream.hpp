@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "tessera/doing.hpp"
+#include "tessera/device/doing.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sdk/src/host_device/host_memory.hpp"
-#include "tessera/device.hpp"
+#include "tessera/device/device.hpp"
 #include "tessera/operation.hpp"
 
 namespace tessera {

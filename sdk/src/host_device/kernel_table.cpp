@@ -1,4 +1,4 @@
-#include "tessera/kernel_table.hpp"
+#include "tessera/device/kernel_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-#include "tessera/launch_signatures.hpp"
-#include "tessera/hash.hpp"
+#include "tessera/device/launch_signatures.hpp"
+#include "tessera/base/hash.hpp"
 
 #include <fmt/format.h>
 

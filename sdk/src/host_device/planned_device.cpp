@@ -1,4 +1,4 @@
-#include "tessera/planned_device.hpp"
+#include "tessera/device/planned_device.hpp"
 
 #include <utility>
 

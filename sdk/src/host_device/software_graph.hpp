@@ -5,7 +5,7 @@
 
 #include "sdk/src/host_device/host_event.hpp"
 #include "sdk/src/host_device/host_task.hpp"
-#include "tessera/capture_rules.hpp"
+#include "tessera/device/capture_rules.hpp"
 
 namespace tessera {
 

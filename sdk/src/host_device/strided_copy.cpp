@@ -1,4 +1,4 @@
-#include "tessera/strided_copy.hpp"
+#include "sdk/src/shared/strided_copy.hpp"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "tessera/api.hpp"
-#include "tessera/memory.hpp"
+#include "tessera/base/api.hpp"
+#include "tessera/base/memory.hpp"
 
 namespace tessera {
 

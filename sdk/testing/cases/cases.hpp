@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../op_check.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 
 namespace tessera::testing {
 

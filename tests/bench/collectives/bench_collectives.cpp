@@ -20,8 +20,8 @@
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/testing/workbench.hpp"
 
 // A device and its tensors, for benchmarks of operations. TESSERA_BENCH_DEVICE (cpu),

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/device.hpp"
-#include "tessera/json.hpp"
+#include "tessera/device/device.hpp"
+#include "tessera/io/json.hpp"
 #include "tessera/testing/local_world.hpp"
 
 namespace tessera::gpu_check {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "check.hpp"
-#include "tessera/host_block.hpp"
+#include "tessera/device/host_block.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/workbench.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "check.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/error.hpp"
-#include "tessera/format.hpp"
 
 namespace tessera::gpu_check {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "check.hpp"
+#include "tessera/device/random_values.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/random_values.hpp"
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera::gpu_check {

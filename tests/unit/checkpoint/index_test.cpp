@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tessera/hash.hpp"
+#include "tessera/base/hash.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include "kernel/checkpoint/checkpoints.hpp"
 #include "kernel/comm/store.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera {
 

@@ -11,10 +11,10 @@
 
 #include "kernel/comm/store.hpp"
 #include "sdk/src/direct_comm/direct_reduce.hpp"
-#include "tessera/direct_comm.hpp"
+#include "tessera/device/direct_comm.hpp"
+#include "tessera/device/host_comm.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
-#include "tessera/host_device.hpp"
 
 namespace tessera {
 namespace direct_engine_test {

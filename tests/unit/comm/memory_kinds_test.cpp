@@ -5,8 +5,8 @@
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/dry/simulated.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 
 namespace tessera {
 namespace memory_kinds_test {

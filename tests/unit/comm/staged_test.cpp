@@ -4,8 +4,8 @@
 #include "kernel/comm/block_layout.hpp"
 #include "kernel/comm/staged.hpp"
 #include "kernel/dry/simulated.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 
 namespace tessera {
 namespace staged_test {

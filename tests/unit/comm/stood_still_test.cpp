@@ -1,4 +1,4 @@
-#include "tessera/stood_still.hpp"
+#include "tessera/device/stood_still.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "kernel/config/source.hpp"
-#include "tessera/json.hpp"
-#include "tessera/written.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/io/written.hpp"
 #include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 

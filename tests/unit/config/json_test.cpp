@@ -1,4 +1,4 @@
-#include "tessera/json.hpp"
+#include "tessera/io/json.hpp"
 
 #include <gtest/gtest.h>
 

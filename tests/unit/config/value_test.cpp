@@ -1,4 +1,4 @@
-#include "tessera/value.hpp"
+#include "tessera/base/value.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/common/environment.hpp"

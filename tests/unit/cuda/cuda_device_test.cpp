@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/testing/device_check.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/unit/ops/devices_support.hpp"

@@ -6,7 +6,7 @@
 #include <array>
 #include <functional>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/random.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 

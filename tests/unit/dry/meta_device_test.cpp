@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "tessera/arena.hpp"
+#include "sdk/src/shared/arena.hpp"
 #include "unit/tensor/tensor_support.hpp"
 
 namespace tessera {

@@ -4,9 +4,9 @@
 #include "block_support.hpp"
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/train/execution/model_graphs.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
 

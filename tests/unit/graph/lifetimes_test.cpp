@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "kernel/graph/slot_pool.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera {
 namespace lifetimes_test {

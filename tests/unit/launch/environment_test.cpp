@@ -7,8 +7,8 @@
 
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/slurm_tasks.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
 #include "tessera/error.hpp"
-#include "tessera/usable_cpus.hpp"
 #include "tests/common/test_folder.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "tessera/usable_cpus.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
 #include "tests/common/environment.hpp"
 
 namespace tessera {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/unit/ops/devices_support.hpp"

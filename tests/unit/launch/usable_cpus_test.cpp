@@ -1,4 +1,4 @@
-#include "tessera/usable_cpus.hpp"
+#include "sdk/src/shared/usable_cpus.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

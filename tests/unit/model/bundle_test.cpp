@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/testing/workbench.hpp"
 

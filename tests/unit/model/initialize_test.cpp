@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernel/model/host_values.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera {

@@ -7,8 +7,8 @@
 #include <ostream>
 #include <set>
 
-#include "tessera/core_ops.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/testing/core_op_cases.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/testing/core_op_cases.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
 #include "tests/unit/ops/devices_support.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernel/dry/meta_device.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/testing/op_check.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 

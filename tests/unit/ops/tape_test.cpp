@@ -3,7 +3,9 @@
 
 #include <array>
 
-#include "tessera/component_call.hpp"
+#include "sdk/src/shared/component_call.hpp"
+#include "tessera/base/work.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
 #include "tests/unit/ops/devices_support.hpp"

@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "kernel/planner/collective_seconds.hpp"
-#include "tessera/core_ops.hpp"
+#include "tessera/device/core_ops.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {

@@ -11,7 +11,7 @@
 #include "kernel/config/config.hpp"
 #include "plugin_support.hpp"
 #include "tessera/data.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/parallel_for.hpp"
 

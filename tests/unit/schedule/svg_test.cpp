@@ -1,4 +1,4 @@
-#include "tessera/svg.hpp"
+#include "tessera/io/svg.hpp"
 
 #include <gmock/gmock.h>
 

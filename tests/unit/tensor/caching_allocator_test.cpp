@@ -1,4 +1,4 @@
-#include "tessera/caching_allocator.hpp"
+#include "tessera/device/caching_allocator.hpp"
 
 #include <cstring>
 #include <map>

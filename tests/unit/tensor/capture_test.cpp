@@ -1,5 +1,5 @@
+#include "sdk/src/shared/arena.hpp"
 #include "tensor_support.hpp"
-#include "tessera/arena.hpp"
 
 namespace tessera {
 namespace capture_test {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <thread>
 
+#include "sdk/src/shared/arena.hpp"
 #include "tensor_support.hpp"
-#include "tessera/arena.hpp"
 
 namespace tessera {
 namespace deferred_test {

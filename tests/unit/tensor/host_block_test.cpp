@@ -1,6 +1,6 @@
 // What of host blocks, copies and waits is a host device's own; the contract is device_check's
 // part.
-#include "tessera/host_block.hpp"
+#include "tessera/device/host_block.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 #include "tensor_support.hpp"
 #include "tessera/parallel_for.hpp"

@@ -1,8 +1,8 @@
-#include "tessera/random_values.hpp"
+#include "tessera/device/random_values.hpp"
 
 #include "tensor_support.hpp"
+#include "tessera/device/small_floats.hpp"
 #include "tessera/random.hpp"
-#include "tessera/small_floats.hpp"
 
 namespace tessera {
 namespace random_values_test {

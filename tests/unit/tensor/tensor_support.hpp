@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera::testing_support {
 

@@ -1,4 +1,4 @@
-#include "tessera/thread_team.hpp"
+#include "tessera/device/thread_team.hpp"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tensor_support.hpp"
-#include "tessera/floating_point_mode.hpp"
+#include "tessera/device/floating_point_mode.hpp"
 #include "tessera/parallel_for.hpp"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 #include "tessera/types.hpp"
 
 #include "tensor_support.hpp"
-#include "tessera/memory.hpp"
+#include "tessera/base/memory.hpp"
 
 namespace tessera {
 namespace types_test {

@@ -4,7 +4,7 @@
 
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/train/gradients/bucket_use.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera {
 namespace gradient_sync_test {

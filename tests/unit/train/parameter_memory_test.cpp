@@ -1,4 +1,4 @@
-#include "tessera/parameter_memory.hpp"
+#include "tessera/base/parameter_memory.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernel/model/host_values.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 
 namespace tessera {
 namespace rate_table_test {

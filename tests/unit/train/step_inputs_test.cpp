@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tessera/context.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_device.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 #pragma once
 #include <string_view>
 
-#include "tessera/api.hpp"
-#include "tessera/operation_rules.hpp"
+#include "tessera/base/api.hpp"
+#include "tessera/base/operation_rules.hpp"
 #include "tessera/ops/moe.hpp"
 #include "tessera/tensor.hpp"
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "tessera/api.hpp"
-#include "tessera/operation_rules.hpp"
+#include "tessera/base/api.hpp"
+#include "tessera/base/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "registration.hpp"
-#include "tessera/host_device.hpp"
+#include "tessera/device/host_device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera::cpu {
