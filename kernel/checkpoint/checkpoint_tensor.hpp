@@ -12,8 +12,8 @@ namespace tessera {
 
 using HostBytes = std::vector<std::byte>;
 
-/// A logical tensor as this rank holds it: a parameter's main values, optimizer state of its
-/// layout or of one of its own, or a buffer. Named the same under every layout.
+/// A logical tensor as this rank holds it: a parameter's main values, optimizer state or a buffer.
+/// Its name is the same under every layout.
 struct CheckpointTensor {
   std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
   const LogicalTensor* of = nullptr;

@@ -56,8 +56,8 @@ void Checkpoints::claim() {
   claimed_ = true;
 }
 
-// On rank 0: makes the folder and locks it, also where it was removed since: a run's work is worth
-// more than the folder that it was to go into.
+// On rank 0: makes the folder and locks it, again where somebody has removed it: the run's work is
+// worth more.
 void Checkpoints::take_folder() {
   if (lock_ != nullptr && lock_->holds()) return;
   if (lock_ != nullptr) {
@@ -135,7 +135,7 @@ void Checkpoints::write(const CheckpointInfo& info,
   if (a.keep == 0) return;
   // Ranks wait here, or a slow removal looks like a collective that hangs.
   const auto remove = [&] {
-    try {  // the checkpoint is there, so nothing of this fails the run
+    try {  // the checkpoint is there, so no error here fails the run
       remove_old(a.folder, info.step, a.keep, a.run);
     } catch (const std::exception& error) {
       log_warning("removing old checkpoints: {}", error.what());
@@ -192,7 +192,7 @@ void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token&
   }
 }
 
-// On the thread in the background: the rank's thread calls what it was given.
+// Runs on the background thread; the rank's thread makes the call.
 void Checkpoints::ask_before_commit(const ControlPlane& plane) {
   if (!before_commit_) return;
   turn_ = Turn::asked;
@@ -244,7 +244,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
     try {
       return load_from(candidates[i], tensors, others, judge);
     } catch (const TogetherError& error) {
-      const bool misfit = error.kind() == ErrorKind::configuration;  // so would the older ones
+      const bool misfit = error.kind() == ErrorKind::configuration;  // older ones would not fit
       if (misfit || i + 1 == candidates.size()) throw;
       if (arguments_.mesh->rank() == 0) {
         log_warning("{}\nfalling back to {}", error.what(), candidates[i + 1].string());

@@ -30,7 +30,7 @@ struct CheckpointArguments {
   Store* store = nullptr;  ///< nullptr for a world of one
   WaitLimits patience = std::chrono::milliseconds(300000);
   int threads = 1;   ///< that write large files
-  i64 failures = 0;  ///< of save_later() in a row that are tried again
+  i64 failures = 0;  ///< calls of save_later() in a row that are tried again
 };
 
 /// Checkpoints of one run that do not depend on its layout. Calls are collective: every
@@ -39,9 +39,9 @@ struct CheckpointArguments {
 class Checkpoints {
  public:
   explicit Checkpoints(const CheckpointArguments& arguments);
-  /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to,
-  /// when another run writes there, or when a rank does not see what rank 0 writes. Otherwise the
-  /// first save() does it.
+  /// Takes the folder for this run before hours of training. Throws Error when it cannot be written
+  /// to, when another run writes there, or when a rank does not see what rank 0 writes. Otherwise
+  /// the first save() does it.
   void claim();
   /// Error where the disk has no room for a checkpoint of `tensors`, of which `saves` are to come.
   void require_room(const std::vector<CheckpointTensor>& tensors, i64 saves) const;
@@ -52,9 +52,9 @@ class Checkpoints {
                              const std::vector<CheckpointTensor>& tensors,
                              const std::function<void()>& before_commit = {});
   /// Takes a snapshot of `tensors`, the same ones at each call, and returns; a thread of its own
-  /// writes it and commits when all ranks' parts are on the disk, while training goes on. One at a
-  /// time: saved_later(true) was called since the last. A failure is tried again `failures` times,
-  /// with the same snapshot. Its memory is kept for the next one.
+  /// writes it and commits when all ranks' parts are on the disk, while training goes on. One save
+  /// at a time: call saved_later(true) between two. A failure is tried again `failures` times, with
+  /// the same snapshot. Its memory is kept for the next one.
   void save_later(const CheckpointInfo& info,
                   const std::vector<CheckpointTensor>& tensors,
                   std::function<void()> before_commit = {});
@@ -63,9 +63,8 @@ class Checkpoints {
     std::filesystem::path folder;
     double seconds = 0;  ///< since save_later() began
   };
-  /// What save_later() has saved, told once; nothing while that is under way, which `wait` waits
-  /// for. Throws its failure. Calls `before_commit` when it is time for that, so it has to be
-  /// called now and then.
+  /// Returns what save_later() has saved, once; nothing while it is under way, unless `wait`.
+  /// Throws its failure. Calls `before_commit` when it is time for that, so call it now and then.
   std::optional<Saved> saved_later(bool wait);
 
   struct Loaded {
@@ -90,9 +89,9 @@ class Checkpoints {
   std::optional<std::filesystem::path> give_up(const std::filesystem::path& bad);
 
   /// Loads into `parameters`, which are this rank's, what the checkpoint `named` (as
-  /// find_checkpoints takes it) has of them; `names` are those of the whole run. What matches a
-  /// pattern of `skip` is not taken. ConfigError when nothing can be taken, shapes or dtypes
-  /// differ, or a pattern matches nothing, which touches no tensor; Error as load().
+  /// find_checkpoints takes it) has of them; `names` are those of the whole run. Skips what matches
+  /// a pattern of `skip`. Throws ConfigError, and touches no tensor, when nothing can be taken,
+  /// shapes or dtypes differ, or a pattern matches nothing; Error as load().
   InitialParameters initialize(const std::string& named,
                                const std::vector<CheckpointTensor>& parameters,
                                const std::vector<std::string>& names,

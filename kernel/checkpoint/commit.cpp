@@ -11,8 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What rank `rank` wrote. Throws Error when the files are not there as reported: a folder that the
-// hosts do not share. Removes rank-N.json.
+// Reads what rank `rank` wrote and removes its rank-N.json. Throws Error when the files are not as
+// reported: the hosts do not share the folder.
 CheckpointIndex read_part(const fs::path& folder, i64 rank, const std::string& proof) {
   const fs::path file = folder / part_name(rank, "json");
   const std::string text = fs::exists(file) ? read_text_file(file) : std::string();

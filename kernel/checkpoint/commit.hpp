@@ -7,9 +7,9 @@
 
 namespace tessera {
 
-/// The second phase of saving, on rank 0: what all ranks wrote into `temporary` becomes the
-/// checkpoint `target`, which has to be complete: the slices tile every tensor. `proofs` are what
-/// RankPart::write returned, by rank.
+/// The second phase of saving, on rank 0: turns what all ranks wrote into `temporary` into the
+/// checkpoint `target`. The slices must tile every tensor. `proofs` are what RankPart::write
+/// returned, by rank.
 void commit_parts(const CheckpointInfo& info,
                   const std::vector<std::string>& proofs,
                   const std::filesystem::path& temporary,

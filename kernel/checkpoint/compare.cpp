@@ -24,7 +24,7 @@ std::string steps_text(const std::vector<i64>& steps) {
   return fmt::format("[{}]", fmt::join(steps, ", "));
 }
 
-// All that a run goes on with, so that of two checkpoints that are the same it goes on alike.
+// Compares all that a run goes on with: equal checkpoints must go on alike.
 void compare_counts(const CheckpointInfo& a,
                     const CheckpointInfo& b,
                     double tolerance,
@@ -39,7 +39,7 @@ void compare_counts(const CheckpointInfo& a,
   add("data", a.data, b.data);
   if (!a.tokenizer.empty() && !b.tokenizer.empty()) add("tokenizer", a.tokenizer, b.tokenizer);
   add("loss_scale", loss_scale_text(a.loss_scale), loss_scale_text(b.loss_scale));
-  // A computed value as those of tensors are: another layout rounds it in another way.
+  // The mean is a computed value, so another layout rounds it differently.
   const double magnitude = std::max(std::abs(a.loss_mean), std::abs(b.loss_mean));
   if (std::abs(a.loss_mean - b.loss_mean) > tolerance * magnitude) {
     add("loss_mean", a.loss_mean, b.loss_mean);

@@ -12,7 +12,7 @@ struct TensorDifference {
   std::string name;
   std::string shapes;    ///< "fp32 [4, 6] and fp32 [4, 8]" where they cannot be compared; or empty
   i64 elements = 0;      ///< of the tensor
-  i64 differing = 0;     ///< those that have other values or, of one dtype, other bits
+  i64 differing = 0;     ///< elements with other values or, in one dtype, other bits
   double most = 0;       ///< largest difference; infinite where one of two is not finite
   double magnitude = 0;  ///< largest finite one in either checkpoint
   /// Largest difference against the magnitude.
@@ -21,8 +21,8 @@ struct TensorDifference {
 
 /// How the checkpoint B differs from A.
 struct CheckpointComparison {
-  /// What the indices say otherwise, but for the configuration and a mean of losses within the
-  /// tolerance: "step: 3 and 6".
+  /// How the indices differ, except in the configuration and a mean of losses within the tolerance:
+  /// "step: 3 and 6".
   std::vector<std::string> counts;
   i64 equal = 0;  ///< tensors that are equal bit for bit, or in value where the dtypes differ
   std::vector<TensorDifference> within, differing;  ///< the tolerance; others

@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// A file that is removed again. One that is killed with its process has a name that remove_stale()
-// knows.
+// A file that its destructor removes. remove_stale() knows the name of one that a killed process
+// left.
 class Token {
  public:
   Token(fs::path file, const std::string& text) : file_(std::move(file)) {
@@ -59,7 +59,7 @@ bool reads_back(const fs::path& file, const std::string& token) {
   }
 }
 
-// `blind`: by rank, the host of one that does not see what rank 0 wrote on host `writer`.
+// `blind`: ranks that do not see what rank 0 wrote on host `writer`, with their hosts.
 void require_all_saw(const fs::path& folder,
                      const std::vector<std::string>& blind,
                      const std::string& writer) {
@@ -122,7 +122,7 @@ void require_room(const fs::path& folder, const RoomWanted& wanted) {
         size_text(free),
         size_text(bytes));
   }
-  // Old ones go after the new one is there.
+  // Old ones are removed after the new one is there.
   const auto there = static_cast<i64>(complete_steps(folder).size());
   const i64 most =
       wanted.keep == 0 ? there + wanted.saves : std::min(there + wanted.saves, wanted.keep + 1);

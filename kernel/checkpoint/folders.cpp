@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kShown = 400;  // of a path in an error: longer than words
+constexpr std::size_t kShown = 400;  // characters of a path in an error
 constexpr std::string_view kPrefix = "step-", kOld = ".old", kTemporary = ".tmp";
 
 struct StepName {
@@ -45,7 +45,7 @@ std::string temporary_suffix(const std::string& run) {
   return fmt::format(".{}{}", name, kTemporary);
 }
 
-// Somebody else's, or a checkpoint that lost its index: not ours to remove.
+// Moves away what is not ours to remove: somebody else's, or a checkpoint that lost its index.
 void move_away(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
   fs::path to = numbered_path(path.string());
@@ -55,13 +55,13 @@ void move_away(const fs::path& path) {
               to.filename().string());
 }
 
-// A link to nothing is nothing, and so is one in a circle.
+// A link that leads nowhere, or in a circle, counts as nothing.
 bool is_nothing(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory ||
          error == std::errc::too_many_symbolic_link_levels;
 }
 
-// What cannot be looked at may be there, so that is an error.
+// Throws where a path cannot be looked at, as something may be there.
 void require_known(const fs::path& path, const std::error_code& error) {
   require(
       !error || is_nothing(error), "cannot read {}: {}", written_path(path), SystemError(error));
@@ -110,7 +110,7 @@ std::vector<StepFolder> step_folders(const fs::path& folder) {
     if (name.suffix == kOld && has_index(step_folder(folder, name.step))) continue;
     const bool temporary = name.suffix.ends_with(kTemporary);
     if (!name.suffix.empty() && name.suffix != kOld && !temporary) continue;
-    // Here and not in entries(): a file of a temporary name is in a save's way, and removed.
+    // Not in entries(), which must list files of temporary names: a save removes them.
     if (!is_folder(path)) continue;
     found.push_back({name.step, path, !temporary && has_index(path)});
   }

@@ -28,8 +28,8 @@ struct StepFolder {
 std::vector<StepFolder> step_folders(const std::filesystem::path& folder);
 /// The complete ones, the newest first.
 std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& folder);
-/// A warning where steps newer than the newest complete one lost their index: no run leaves that.
-/// Returns whether there are any.
+/// Warns of steps that lost their index and are newer than the newest complete one: no run leaves
+/// such. Returns whether there are any.
 bool warn_of_incomplete(const std::filesystem::path& folder);
 /// The same for what find_checkpoints() found below `named`; where that is a checkpoint itself,
 /// others do not count.
@@ -55,22 +55,21 @@ void give_up_step(const std::filesystem::path& path);
 /// Removes what crashes of this run left over.
 void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// Renames `temporary` to `target` and syncs the parent; an older `target` makes way. At every
-/// moment there is a complete one: either, or the older one as "<target>.old".
+/// moment one of them is there, the older one perhaps as "<target>.old".
 void replace_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
 
 /// What this host calls itself, for locks and records.
 std::string host_name();
 
-/// Says that one run writes into a folder, until it is destroyed or its process ends in any way.
+/// Reserves a folder for one run, until it is destroyed or its process ends in any way.
 class FolderLock {
  public:
-  /// Makes the folder, and in it the file `name`, which stays. Throws Error when that fails, or
-  /// when another run holds it, which says what else to set: `key`. Where the file system has no
-  /// locks, there is a warning.
+  /// Makes the folder and in it the file `name`, which stays. Throws Error when that fails, or when
+  /// another run holds it; the text says to set `key`. Warns where the file system has no locks.
   FolderLock(const std::filesystem::path& folder, std::string_view name, std::string_view key);
 
-  /// Whether its file is still where it was made. Where somebody removed or replaced it, or the
-  /// folder, another run may take the place.
+  /// Is its file still in place? Where somebody removed or replaced it, or the folder, another run
+  /// may take the place.
   bool holds() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using JsonTree = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;  // for writing only: it looks every key up one by one
+using OrderedJson = nlohmann::ordered_json;  // only for writing: it looks keys up one by one
 constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kManyFiles = "model.safetensors.index.json";
 
@@ -57,7 +57,7 @@ std::vector<std::size_t> file_begins(const std::vector<SafetensorsEntry>& entrie
 }  // namespace
 
 bool ForeignModel::in(const fs::path& folder) {
-  std::error_code unknown;  // what cannot be looked at is told by whoever reads it as a checkpoint
+  std::error_code unknown;  // whoever reads it as a checkpoint says what cannot be looked at
   return fs::exists(folder / kConfig, unknown);
 }
 
@@ -108,7 +108,7 @@ void ForeignModel::read_index() {
   for (const std::string& file : files) take_tensors(file);
 }
 
-// All that the file has: what an index does not list may matter too.
+// Takes all tensors of the file: one that an index does not list may matter, too.
 void ForeignModel::take_tensors(const std::string& file) {
   const SafetensorsFile& tensors = open(file);
   for (const SafetensorsEntry& entry : tensors.entries()) {
@@ -149,7 +149,7 @@ std::vector<std::byte> ForeignModel::read(const std::string& name) const {
   const Place& place = places_.at(name);
   const SafetensorsEntry& entry = this->entry(name);
   std::vector<std::byte> bytes = open_.at(place.file)->read(entry);
-  i64 elements = 1;  // in bytes they might be more than 64 bits tell
+  i64 elements = 1;  // their bytes might overflow 64 bits
   for (const i64 size : entry.shape) elements *= size;
   const i64 each = dtype_size(parse_dtype(entry.dtype));
   require(static_cast<i64>(bytes.size()) % each == 0 &&

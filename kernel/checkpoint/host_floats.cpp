@@ -18,7 +18,7 @@ T load(std::span<const std::byte> bytes, i64 index) {
   return value;
 }
 
-// What float cuts off sets its last bit, so that the result is rounded once.
+// Bits that float cuts off set its last bit, so that the result is rounded once.
 std::uint16_t to_bf16(double value) {
   const auto nearest = static_cast<float>(value);
   u32 bits = std::bit_cast<u32>(nearest);

@@ -42,7 +42,7 @@ std::string shown(const JsonTree& json) { return written_plain(printed(json), kS
 // The checksum of the whole index without this field.
 u64 checksum_of(const JsonTree& json) { return hash64(printed(json)); }
 
-// Removes the checksum; whether the rest is what it was made of.
+// Removes the checksum. Returns whether it is that of the rest.
 bool take_checksum(JsonTree& json) {
   const JsonTree stored = json.contains("checksum") ? std::move(json["checksum"]) : JsonTree();
   json.erase("checksum");
@@ -80,7 +80,7 @@ JsonTree to_json(const StoredSlice& slice) {
   return json;
 }
 
-// Runs `read`, whose errors are of one entry of a file.
+// Runs `read`; its errors name the entry of the file.
 template <class F>
 auto reading_entry(std::string_view kind, const std::string& name, F&& read) {
   try {
@@ -90,7 +90,7 @@ auto reading_entry(std::string_view kind, const std::string& name, F&& read) {
   }
 }
 
-// The library would convert a fraction, and leave undefined what does not fit.
+// The library would convert a fraction; for a number that does not fit, its result is undefined.
 i64 whole_number(const JsonTree& json) {
   const bool fits = json.is_number_unsigned()
                         ? json.get<u64>() <= static_cast<u64>(std::numeric_limits<i64>::max())
@@ -106,7 +106,7 @@ std::vector<i64> whole_numbers(const JsonTree& json) {
   return numbers;
 }
 
-// Sizes that are not negative and whose product can be computed with.
+// Reads sizes: none negative, their product at most 2^60.
 std::vector<i64> shape_from(const JsonTree& json) {
   constexpr i64 kMost = i64{1} << 60;
   std::vector<i64> shape = whole_numbers(json);
@@ -124,7 +124,7 @@ bool plain_file_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
 
-// How many blocks the slice has; none if the numbers that say it make no sense.
+// How many blocks the slice has; none if its numbers make no sense.
 std::optional<i64> count_blocks(const StoredSlice& slice) {
   constexpr i64 kMost = i64{1} << 30;
   i64 blocks = 1;
@@ -182,7 +182,7 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
 
 StoredTensor tensor_from(const JsonTree& json) {
   StoredTensor tensor{json.at("dtype"), shape_from(json.at("shape")), {}};
-  translate(tensor.dtype, true);  // throws where it is none of ours
+  translate(tensor.dtype, true);  // throws for a dtype that is not ours
   for (const JsonTree& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
   }

@@ -13,18 +13,18 @@ namespace tessera {
 /// A folder with this file in it is a complete checkpoint; it is written last.
 inline constexpr std::string_view kIndexName = "index.json";
 
-/// Where a dynamic loss scale stands.
+/// The state of a dynamic loss scale.
 struct StoredLossScale {
   double scale = 1;
-  i64 clean_steps = 0;  ///< in a row since it moved
-  i64 hysteresis = 0;   ///< overflows until it shrinks
+  i64 clean_steps = 0;  ///< in a row since the scale moved
+  i64 hysteresis = 0;   ///< overflows left until the scale shrinks
 };
 
 /// Everything in a checkpoint but its tensors.
 struct CheckpointInfo {
   i64 step = 0;
-  i64 updates = 0;  ///< of the parameters, without skipped steps: where Adam's count and the
-                    ///< learning rate stand
+  i64 updates = 0;  ///< updates of the parameters, without skipped steps: the position of Adam's
+                    ///< count and the learning rate
   i64 samples = 0;  ///< consumed: the data position
   u64 seed = 0;
   std::string data;                                ///< the dataset's fingerprint
@@ -33,7 +33,7 @@ struct CheckpointInfo {
   std::string tokenizer = {};                      ///< its fingerprint; empty: not known
   /// The structural keys with their values (kernel/config/structure.hpp).
   std::map<std::string, std::string> structure = {};
-  // What `[check] on_bad_step` knows.
+  // The state of `[check] on_bad_step`.
   double loss_mean = 0;               ///< of recent good steps
   i64 loss_count = 0;                 ///< how many of them the mean has
   std::vector<i64> passed_over = {};  ///< steps up to this one that were not trained on
@@ -49,20 +49,20 @@ struct Rectangle {
   std::string text() const;
 };
 
-/// A rectangle as a file holds it, in row-major order. A large one is divided into bands of rows,
-/// and a band of a tensor whose columns may be cut into blocks of columns. Each block has a
-/// checksum of its own, so that a rank reads what it needs and little else.
+/// A rectangle as a file holds it, in row-major order. A large one is divided into bands of rows; a
+/// band into blocks of columns, where a layout may cut columns. Each block has a checksum of its
+/// own, so that a rank reads what it needs and little else.
 struct StoredSlice {
   std::string file, key;  ///< key: the tensor's name inside the safetensors file
   Rectangle where;
   std::vector<u64> checksums;  ///< XXH3 of each block, whose elements are taken in row-major order
   i64 block_rows = 0;          ///< entries of a band along the first dimension; 0: one block in all
-  int column_dim = 0;          ///< along it a band is divided further; never the first
+  int column_dim = 0;          ///< dimension along which a band is divided further; never the first
   i64 block_columns = 0;       ///< entries of a block along `column_dim`; 0: a band is one block
 
-  /// Divides it, where an element has `bytes` bytes and a layout may cut the tensor along
-  /// `column_dim` (0: along its rows only). A band has at least 64 KiB; there are at most 128
-  /// bands, or 32 of up to eight blocks, of which a row has at least 512 bytes.
+  /// Divides it. An element has `bytes` bytes; a layout may cut the tensor along `column_dim` (0:
+  /// along its rows only). A band has at least 64 KiB. There are at most 128 bands, or 32 of up to
+  /// eight blocks each, whose rows have at least 512 bytes.
   void divide(i64 bytes, int column_dim);
   /// Rectangles of the tensor, in the order of their bytes.
   std::vector<Rectangle> bands() const;

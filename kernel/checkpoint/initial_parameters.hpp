@@ -7,10 +7,10 @@
 
 namespace tessera {
 
-/// What a new run takes of a checkpoint (checkpoint.init_from).
+/// What a new run takes from a checkpoint (checkpoint.init_from).
 struct InitialParameters {
   std::filesystem::path folder;
-  std::vector<std::string> taken, fresh;  ///< names of this run: found there, and not
+  std::vector<std::string> taken, fresh;  ///< names of this run: those found there, the others
   std::vector<std::string> left_out;      ///< parameters of the checkpoint that are not in the run
 };
 

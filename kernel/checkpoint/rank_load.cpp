@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The part of `stored` that lies in `mine`, into this rank's storage.
+// Copies the part of `stored` that lies in `mine` into this rank's storage.
 void copy_overlap(const Rectangle& stored,
                   std::span<const std::byte> from,
                   const LocalSlice& mine,
@@ -36,7 +36,7 @@ void copy_overlap(const Rectangle& stored,
   copy_block(from, stored.shape, from_begin, to, sizes_of(local), to_begin, shape, element);
 }
 
-// "w" of its state "w/first_moment", and of itself.
+// The parameter that a name belongs to: "w" for "w/first_moment" and for "w".
 std::string owner_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 }  // namespace

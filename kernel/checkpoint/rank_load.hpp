@@ -38,9 +38,9 @@ using TakeContents = std::function<void(const CheckpointTensor& tensor, HostByte
 /// Puts them into the tensor, on its device.
 TakeContents into_tensors(Device& device);
 
-/// A rank's side of loading, of tensors that fit: reads one tensor after the other, of each the
-/// blocks that hold an element of its range and nothing else, and hands it on. Throws Error listing
-/// all that is damaged, which `take` did not get.
+/// Loads tensors that fit, one after the other: reads only blocks that hold an element of this
+/// rank's range, and hands them to `take`. Throws Error listing all that is damaged, which `take`
+/// did not get.
 void read_tensors(const std::filesystem::path& folder,
                   const CheckpointIndex& index,
                   const std::vector<CheckpointTensor>& tensors,

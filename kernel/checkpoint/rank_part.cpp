@@ -41,7 +41,7 @@ class Replicas {
     return least - bytes_.begin() == index_;
   }
 
-  // By how many bytes this one's share is smaller than the largest.
+  // How many bytes this share is smaller than the largest.
   i64 behind() const { return std::ranges::max(bytes_) - bytes_[static_cast<std::size_t>(index_)]; }
 
  private:
@@ -86,7 +86,7 @@ void at_once(const std::vector<std::function<void()>>& jobs) {
       errors[i] = std::current_exception();
     }
   };
-  std::vector<std::jthread> threads;  // where the system has no more of them, those here end first
+  std::vector<std::jthread> threads;  // where no more can start, these are joined first
   for (std::size_t i = 1; i < jobs.size(); ++i) threads.emplace_back(run, i);
   if (!jobs.empty()) run(0);
   threads.clear();
@@ -103,10 +103,10 @@ std::string part_name(i64 rank, std::string_view extension) {
   return fmt::format("rank-{:05}.{}", rank, extension);
 }
 
-// One file, and what becomes of it. Used by one thread at a time.
+// One file while it is written. Used by one thread at a time.
 struct RankPart::File {
   std::string name;
-  std::vector<std::size_t> tensors;  // as they follow each other
+  std::vector<std::size_t> tensors;  // in the order of the file
   std::optional<SafetensorsWriter> out;
   CheckpointIndex part;
   HostBytes memory = {}, band = {}, block = {};
@@ -138,8 +138,7 @@ struct RankPart::File {
                    tensor.range.begin);
         bytes = band;
       }
-      // A run that went on from such values could only fail again, and an older checkpoint would be
-      // removed for them.
+      // A run could only fail with such values, and saving them would remove an older checkpoint.
       require(all_finite(tensor.tensor.dtype(), bytes),
               "\"{}\" has values that are not finite, as after a divergence: training cannot go on "
               "from them",

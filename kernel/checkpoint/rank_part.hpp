@@ -19,20 +19,20 @@ class RankPart {
  public:
   RankPart(const Mesh& mesh, std::vector<CheckpointTensor> tensors);
 
-  /// The values of a tensor of this rank: of its range, dense. May use the memory that it is given.
+  /// Returns the dense values of this rank's range of a tensor. May use the given memory.
   using Values =
       std::function<std::span<const std::byte>(const CheckpointTensor& tensor, HostBytes& memory)>;
-  /// Writes the slices to `folder`/rank-N.safetensors, or to several such files that as many as
-  /// `threads` threads write at once where they are large, and what they are to rank-N.json. All is
-  /// on the disk when it returns. `values` is called on the caller's thread. The result proves to
-  /// rank 0 that it reads the same: pass it to commit_parts.
+  /// Writes the slices to `folder`/rank-N.safetensors, or large ones to several such files, which
+  /// up to `threads` threads write at once, and describes them in rank-N.json. All is on the disk
+  /// when it returns. `values` is called on the caller's thread. The result proves to rank 0 that
+  /// it reads the same: pass it to commit_parts.
   std::string write(const std::filesystem::path& folder, const Values& values, int threads) const;
 
-  /// Those that it writes.
+  /// The tensors that it writes.
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   /// Their bytes.
   i64 bytes() const;
-  /// Bytes of the one of the equal replicas that writes most.
+  /// Bytes of the equal replica that writes most.
   i64 most_bytes() const { return bytes() + behind_; }
   /// Copies these tensors into `block`, in the order of the compute stream, and waits for that.
   void copy(Device& device, const HostBlock& block) const;

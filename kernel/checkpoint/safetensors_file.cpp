@@ -79,7 +79,7 @@ void SafetensorsFile::read_header() {
   require(length <= static_cast<u64>(size_) - sizeof(length),
           "{} is damaged: its header is longer than the file",
           name_);
-  // As the format's own library; a header of millions of tensors has as many bytes.
+  // The limit of the format's own library; enough for millions of tensors.
   constexpr u64 kLongest = 100'000'000;
   require(length <= kLongest,
           "{} is damaged: its header has {} bytes, more than {}",

@@ -15,14 +15,14 @@ struct LocalSlice {
   std::vector<i64> local_begin;
 };
 
-/// What this rank's storage holds of a parameter, padding left out: one rectangle for each
-/// combination of runs. Of a range: the rectangles that make it up.
+/// The rectangles of a parameter that this rank's storage holds, padding left out: one for each
+/// combination of runs. With a range: those that make it up.
 std::vector<LocalSlice> local_slices(const ParameterLayout& layout);
 std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRange& range);
 
 inline std::vector<i64> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
-/// Where a part of a rectangle begins, counted from where the rectangle does.
+/// Where a part of a rectangle begins, relative to the rectangle.
 std::vector<i64> begin_within(const Rectangle& whole, const Rectangle& part);
 
 /// Calls `run(first, count)` for each piece of a rectangle that lies together in a dense array of
@@ -33,8 +33,7 @@ void each_run(const std::vector<i64>& sizes,
               const std::function<void(i64 first, i64 count)>& run);
 
 /// Copies a block of `shape` elements of `bytes` bytes between two dense arrays of the given sizes,
-/// from `from_begin` to `to_begin`. Of the first array, `from` holds the elements from number
-/// `from_first` on.
+/// from `from_begin` to `to_begin`. `from` holds the first array from element `from_first` on.
 void copy_block(std::span<const std::byte> from,
                 const std::vector<i64>& from_sizes,
                 const std::vector<i64>& from_begin,
@@ -45,8 +44,8 @@ void copy_block(std::span<const std::byte> from,
                 i64 bytes,
                 i64 from_first = 0);
 
-/// The elements of `part` of a dense rectangle in row-major order: those bytes themselves where it
-/// is all of it, else a copy in `memory`.
+/// The elements of `part` of a dense rectangle in row-major order: the bytes themselves where it is
+/// the whole rectangle, else a copy in `memory`.
 std::span<const std::byte> block_of(std::span<const std::byte> bytes,
                                     const Rectangle& of,
                                     const Rectangle& part,

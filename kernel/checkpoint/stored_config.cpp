@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders that it names and nobody has searched.
+// Plugin folders that the stored configuration names and that were not searched.
 std::string left_out(const Config& config, const PluginHost& plugins) {
   std::string text;
   for (const fs::path& folder : config.stored_plugin_path()) {

@@ -15,10 +15,9 @@ Config stored_config(const std::filesystem::path& folder,
                      const CheckpointIndex& index,
                      const std::vector<std::string>& sets = {});
 
-/// Resolves it with the plugins that the user has asked for, and holds it against the tensors of
-/// the checkpoint (`Resolved::stored`). Where it names other folders of
-/// plugins, a warning says which; where it does not resolve without them, the ConfigError does, and
-/// how to allow them.
+/// Resolves it with the plugins that the user has asked for, against the tensors of the checkpoint
+/// (`Resolved::stored`). Where it names other folders of plugins, a warning lists them; where it
+/// does not resolve without them, the ConfigError does, and says how to allow them.
 Resolved resolve_stored(const std::filesystem::path& folder,
                         const CheckpointIndex& index,
                         const Config& config,

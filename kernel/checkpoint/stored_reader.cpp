@@ -68,7 +68,7 @@ void StoredReader::read(const std::string& dtype,
   std::size_t first = 0;  // of the band, among all blocks
   for (const Rectangle& band : slice.bands()) {
     const std::vector<Rectangle> blocks = slice.blocks(band);
-    // Wanted ones that lie side by side are read together.
+    // Reads wanted blocks that lie side by side together.
     for (std::size_t from = 0, to = 0; from < blocks.size(); from = to + 1) {
       for (to = from; to < blocks.size() && wanted(blocks[to]);) ++to;
       if (from == to) continue;
@@ -109,7 +109,7 @@ std::vector<std::byte> StoredReader::read(const StoredTensor& tensor) {
   const i64 element = dtype_size(parse_dtype(tensor.dtype));
   i64 elements = 1;
   for (const i64 size : tensor.shape) elements *= size;
-  // Memory is asked for once all files have the size that the index says, which holds the tensor.
+  // Memory is taken only once all files have the size that the index says.
   for (const StoredSlice& slice : tensor.slices) file(slice.file);
   std::vector<std::byte> whole(static_cast<std::size_t>(elements * element));
   for (const StoredSlice& slice : tensor.slices) {

@@ -20,9 +20,8 @@ class StoredReader {
   StoredReader(std::filesystem::path folder, const CheckpointIndex& index);
   /// Takes the contents of a block, which is a rectangle of the tensor.
   using OnBlock = std::function<void(const Rectangle&, std::span<const std::byte>)>;
-  /// Reads those blocks of a slice of a tensor of this dtype that `wanted` says, and no other
-  /// bytes. Throws Error naming the file when anything is wrong with it; for what concerns the
-  /// whole file the same each time.
+  /// Reads the blocks of a slice that `wanted` selects, and no other bytes. Throws Error naming the
+  /// file when anything is wrong with it: the same each time where that concerns the whole file.
   void read(const std::string& dtype,
             const StoredSlice& slice,
             const std::function<bool(const Rectangle&)>& wanted,
@@ -32,7 +31,7 @@ class StoredReader {
 
  private:
   const SafetensorsFile& file(const std::string& name);
-  // Those bytes of a slice that lie in `where`, into `together_`.
+  // Reads the bytes of a slice that lie in `where` into `together_`.
   void read_rectangle(const SafetensorsFile& in,
                       const SafetensorsEntry& entry,
                       const Rectangle& slice,

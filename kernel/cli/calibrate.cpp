@@ -21,7 +21,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int kSharingRanks = 2;  // of a host, where the user names no number
+constexpr int kSharingRanks = 2;  // ranks that share a host, where the user gives no number
 
 std::string device_of(const CalibrateOptions& options, const PluginHost& plugins) {
   const std::string usual = RunConfig().device.device.type;

@@ -59,7 +59,7 @@ std::string state_of(const StepFolder& found) {
   return fmt::format("complete, {} tensors in {} files", index.tensors.size(), index.files.size());
 }
 
-// One column after the other, and why the next ones cannot be known.
+// One column after the other; where one cannot be known, the reason ends the row.
 std::string row_of(const StepFolder& found) {
   std::string date = "?", size = "?", state;
   try {

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name or a text of a checkpoint, which somebody else may have written.
+// Makes a text of a checkpoint, which somebody else may have written, fit to be shown.
 std::string shown(std::string_view text) { return written_plain(text, 400); }
 
 void print_comparison(const CheckpointComparison& found, double tolerance) {

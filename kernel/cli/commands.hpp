@@ -32,9 +32,9 @@ struct NewOptions {
 };
 
 struct ConfigOptions {
-  std::vector<std::string> files;  ///< of diff: two, which are compared and not merged
+  std::vector<std::string> files;  ///< diff: two, which are compared and not merged
   std::vector<std::string> sets;   ///< "key=value"
-  bool strict = false;             ///< of check: a warning is an error
+  bool strict = false;             ///< check: a warning is an error
 };
 
 struct KeysOptions {
@@ -66,10 +66,10 @@ struct PlanOptions {
 struct CalibrateOptions {
   std::string out;                ///< file that the table is written into; empty: printed
   std::string device;             ///< as device.type would name it
-  std::string name;               ///< of the table; empty: says ranks and threads
+  std::string name;               ///< name of the table; empty: made of ranks and threads
   std::vector<std::string> path;  ///< plugin folders searched before all others
-  int ranks = 0;                  ///< that compute at once; 0: by the device
-  int threads = 0;                ///< of each; 0: its share of the CPUs
+  int ranks = 0;                  ///< ranks that compute at once; 0: the device decides
+  int threads = 0;                ///< threads of each rank; 0: its share of the CPUs
 };
 
 struct ScheduleOptions {
@@ -79,7 +79,7 @@ struct ScheduleOptions {
   int ranks = 1;                  ///< in the pipeline
   int chunks = 0;                 ///< 0: the schedule's default
   int microbatches = 1;
-  std::vector<int> layers;  ///< of each chunk of a rank; one stands for all; empty: not told
+  std::vector<int> layers;  ///< layers of each chunk of a rank; one for all; empty: not told
   bool forward_only = false;
   std::string svg;  ///< file to draw into; empty: none
   bool json = false;

@@ -21,7 +21,7 @@ Resolved load(const std::vector<std::string>& files, const std::vector<std::stri
   return resolve(config, *open_plugins(config.plugin_path()));
 }
 
-// One of two that are compared. Says which of them is wrong: a key that is missing has no place.
+// Loads one of two that are compared. Errors name it, as a missing key has no place.
 Resolved load_one(const std::string& file, const std::vector<std::string>& sets) {
   try {
     return load({file}, sets);

@@ -44,7 +44,7 @@ const std::vector<std::string>& one_rank() {
   return kSets;
 }
 
-// Printed as far as it is certain: the last bytes of a text may be half of a character.
+// The part that is certain: the last bytes of a text may be half of a character.
 std::size_t whole_characters(const std::string& text) {
   std::size_t start = text.size();
   for (int back = 0; back < 4 && start > 0; ++back) {

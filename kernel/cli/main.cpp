@@ -24,8 +24,8 @@ void bound_openmp_spin(char** argv) {
   execv("/proc/self/exe", argv);
 }
 
-// What is opened next takes the lowest number: without a standard output (`>&-`) the first pipe or
-// file of a run would be it.
+// An opened file takes the lowest free number: without a standard output (`>&-`) the first pipe or
+// file of a run would take its place.
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
@@ -40,8 +40,8 @@ void let_writes_fail() { std::signal(SIGXFSZ, SIG_IGN); }
 
 }  // namespace
 
-// Take the place of libc's, which has no hook, for all libraries of this program: a component that
-// ends a run is named.
+// Interpose libc's, which has no hook, for all libraries of this program: a component that ends a
+// run is named.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 [[noreturn, gnu::visibility("default")]] void _exit(int code) {

@@ -58,7 +58,7 @@ std::vector<TemplateFile> files_of(const fs::path& folder) {
   return files;
 }
 
-// Its own name, which is replaced, is that of its CMake project.
+// The name to be replaced: that of the template's CMake project.
 std::string project_of(const std::vector<TemplateFile>& files, const fs::path& folder) {
   constexpr std::string_view kStart = "project(";
   const auto file = std::ranges::find(files, "CMakeLists.txt", &TemplateFile::name);

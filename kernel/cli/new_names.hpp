@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-// The names that `tessera new` gives a copy of a template: which there can be, and how they replace
+// The names that `tessera new` gives a copy of a template: which are allowed, and how they replace
 // those of the template.
 
 /// Gives the plugin of a template another name: my_norm in names of files, targets and components,
@@ -13,7 +13,7 @@ struct Renaming {
   std::string operator()(std::string text) const;
 };
 
-/// Throws ConfigError saying why no plugin can have this name, whatever it brings.
+/// Throws ConfigError saying why no plugin can have this name.
 void check_plugin_name(const std::string& name);
 
 }  // namespace tessera

@@ -98,12 +98,12 @@ void add_sets(CLI::App* command, std::vector<std::string>& sets) {
       ->option_text("KEY=VALUE ...");
 }
 
-// CLI11 reads -1 into an unsigned number, and words its own check for people who count in doubles.
+// CLI11 reads -1 into an unsigned number, and the text of its own check speaks of doubles.
 std::string not_negative(const std::string& text) {
   return text.starts_with("-") ? text + " is negative" : std::string();
 }
 
-// CLI11 takes the largest number for one that is larger.
+// CLI11 reads a number that is too large as the largest one.
 std::string fits_64_bits(const std::string& text) {
   u64 value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);

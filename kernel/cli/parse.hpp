@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-/// The commands of a program, by what carries them out. One that is nullptr is not offered.
+/// The functions that carry out the commands. One that is nullptr is not offered.
 struct Commands {
   int (*train)(const TrainOptions&) = nullptr;
   int (*plan)(const PlanOptions&) = nullptr;

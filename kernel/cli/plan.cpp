@@ -81,7 +81,7 @@ class Planner {
   Hardware hardware_;
 };
 
-// Nothing runs: whatever is wrong, the configuration says it.
+// Nothing runs, so every error comes from the configuration.
 template <class Body>
 auto of_configuration(const Body& body) {
   try {

@@ -40,7 +40,7 @@ int run_plugins_list(const PluginsOptions& options) {
 }
 
 int run_plugins_check(const PluginsOptions& options) {
-  // It stands in the texts of the child, which are lines.
+  // The child prints the path within lines.
   if (std::ranges::any_of(options.subject, is_control)) {
     show_error("plugin error: {}: a name with control characters is not checked\n",
                written_plain(options.subject));

@@ -17,8 +17,7 @@
 namespace tessera {
 namespace {
 
-// Made as a run would make it, from a [schedule] table of the command line; what else a run needs
-// is not asked for.
+// Makes it as a run would, from a [schedule] table of the command line; it needs no other table.
 std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOptions& options) {
   const ComponentInfo* info = host.find("schedule", options.type);
   if (info == nullptr) fail_unknown_component(host, "schedule/" + options.type);
@@ -48,7 +47,7 @@ std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOpt
   return schedule;
 }
 
-// Forward of chunk c is c + 1, backward or its input half -(c + 1), its weight half half less.
+// Forward of chunk c is c + 1, backward or its input half -(c + 1), its weight half 0.5 less.
 Json number_of(const Action& action) {
   const int chunk = action.chunk + 1;
   if (action.kind == Action::F) return chunk;
@@ -60,7 +59,7 @@ Json whole_or_half(double number) {
   return number == std::floor(number) ? Json(static_cast<i64>(number)) : Json(number);
 }
 
-// As many numbers as chunks; none where nobody asks.
+// A number for each chunk; none where the user gave none.
 std::vector<int> layers_of(const ScheduleOptions& options, int chunks) {
   const auto given = static_cast<int>(options.layers.size());
   if (given == 1) return std::vector<int>(static_cast<std::size_t>(chunks), options.layers[0]);

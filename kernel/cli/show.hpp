@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// What commands print. All of it goes through here, because names, texts and paths are somebody
-/// else's: no character among them may act on a terminal (`readable`). A lint looks for others.
+/// All that commands print goes through here: names, texts and paths may be somebody else's, and
+/// none of their characters may act on a terminal (`readable`). A lint looks for other prints.
 
 /// Text for people, on standard output and on standard error. Throws std::system_error when it
 /// cannot be written.

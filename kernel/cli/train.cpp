@@ -120,7 +120,7 @@ void check_processors(const Opened& opened, i64 world) {
       kRanksOfAProcessor);
 }
 
-// Before any starts: a rank would find out by itself, after all the others have started.
+// Runs before any rank starts: a rank would find out only after all others have started.
 void check_units(const Opened& opened, i64 world) {
   const DeviceSection& device = opened.config.run.device;
   const std::string& type = device.device.type;
@@ -129,7 +129,7 @@ void check_units(const Opened& opened, i64 world) {
   require_enough_units(type, opened.plugins->units(*info), world, device.share);
 }
 
-// Before the others are waited for: where ranks are too few or too many, they may never come.
+// Runs before waiting for the others: where ranks are too few or too many, they may never come.
 void check_world(const Opened& opened, const RankEnvironment& environment) {
   const HostMaker maker(*opened.plugins, opened.config.tree);
   const auto& ranks = opened.config.run.comm.ranks;
@@ -143,8 +143,8 @@ void check_world(const Opened& opened, const RankEnvironment& environment) {
   layout_of(opened.config.run, maker, environment.world);
 }
 
-// What our launcher did before it started ranks, rank 0 does for those of another one: the
-// configuration is the same on all.
+// Rank 0 of another launcher checks here what ours checks before it starts ranks: the configuration
+// is the same on all.
 void check_once(const Opened& opened, const RankIdentity& identity) {
   const auto check = [&] {
     checked_setup(opened.config, *opened.plugins, identity.world, identity.threads);
@@ -152,8 +152,8 @@ void check_once(const Opened& opened, const RankIdentity& identity) {
   plane_of(opened, identity).decide("check of the configuration", check);
 }
 
-// What the launcher does before it starts ranks again: they go on from what the run has saved, also
-// where it began as checkpoint.resume = "none" or another run's checkpoint says.
+// How ranks start again: from what the run has saved, even where it began with checkpoint.resume =
+// "none" or from another run's checkpoint.
 Restart restart_from(const CheckpointSection& section) {
   const auto saved = complete_steps(section.out);
   if (saved.empty()) return {"as the first time: no checkpoint of this run is there yet"};
@@ -188,7 +188,7 @@ void check_restarts(const TrainOptions& options, const Opened& opened) {
       environment.starter);
 }
 
-// A run beside a GPU, by somebody who has not chosen.
+// Tells a user who chose no device that a GPU is unused.
 void print_unused_units(const Opened& opened) {
   if (opened.config.tree->find("device.type")->is_set()) return;
   for (const ComponentInfo* device : opened.plugins->of_kind(Device::kKind)) {
@@ -284,7 +284,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   } catch (const std::exception& error) {
     report(error);
     if (rendezvous) rendezvous->abandon();
-    if (!*heard) {  // our launcher would tell it all
+    if (!*heard) {  // our launcher would print it
       std::error_code none;
       const bool refused = failure->kind() == ErrorKind::configuration;
       const bool written = !refused && std::filesystem::exists(records, none);
@@ -308,7 +308,7 @@ int run_train(const TrainOptions& options) {
   const Opened opened = open(options);
   const i64 world = world_size(opened.config.run);
   print_notices(opened, world);
-  const bool launches = world > 1 || options.restarts > 0;  // one rank too needs somebody for that
+  const bool launches = world > 1 || options.restarts > 0;  // restarts need a launcher, too
   if (launches) check_files(options);
   check_restarts(options, opened);
   check_processors(opened, world);

@@ -7,22 +7,21 @@
 
 namespace tessera {
 
-/// Host blocks of a device that are used again and again, since making one is a request to the
-/// system: steps that are alike make none after the first. Used on the rank's thread.
+/// Reuses host blocks of a device, since making one is a request to the system: equal steps make
+/// none after the first. Used on the rank's thread.
 class BlockCache {
  public:
   explicit BlockCache(Device& device) : device_(device) {}
-  /// At least `bytes` bytes. Takes a block that was given back where there is one, and waits for
-  /// the last copy of it, so the number of blocks does not depend on how fast the device is.
+  /// Returns at least `bytes` bytes: a block that was given back, after its last copy, or a new
+  /// one. So the number of blocks does not depend on how fast the device is.
   HostBlock take(i64 bytes);
-  /// `last_copy`: no work that was enqueued later uses the block.
+  /// No work that is enqueued after `last_copy` uses the block.
   void give_back(HostBlock block, Event last_copy);
   /// Keeps a block that peers may still use, because its collective did not complete, until the
   /// cache goes.
   void keep(HostBlock block) { kept_.push_back(std::move(block)); }
 
-  /// What a block for so many bytes takes: a power of two, so that sizes that differ from step to
-  /// step share few classes.
+  /// Size of a block for so many bytes: a power of two, so that varying sizes share few classes.
   static i64 block_bytes(i64 bytes);
 
  private:

@@ -7,13 +7,13 @@
 
 namespace tessera {
 
-/// What the store takes of libsodium. Keys, hashes and random bytes are strings of bytes.
+/// What the store uses of libsodium. Keys, hashes and random bytes are strings of bytes.
 
 /// HMAC-SHA-256 over `parts`, 32 bytes. Each part counts with its length, so that no two lists of
 /// parts are the same text.
 std::string keyed_hash(std::string_view key, std::initializer_list<std::string_view> parts);
 std::string random_bytes(std::size_t count);
-/// Takes the same time wherever the texts differ.
+/// Takes the same time wherever the texts differ, so that it tells nothing.
 bool same_secret(std::string_view a, std::string_view b);
 std::string hex_text(std::string_view bytes);
 

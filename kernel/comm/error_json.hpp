@@ -10,7 +10,7 @@ namespace tessera {
 std::string_view name(ErrorKind kind);
 /// An error on its way between processes and through the store.
 std::string error_json(const Error& error);
-/// What error_json wrote. Throws Error where the text is something else.
+/// Reads what error_json wrote. Throws Error for any other text.
 Error error_of_json(std::string_view json);
 
 }  // namespace tessera

@@ -89,7 +89,7 @@ bool PerHostCommunicator::do_progress() {
 }
 
 void PerHostCommunicator::do_abort(std::string_view reason) noexcept {
-  // The neighbours first, as that takes no network.
+  // Neighbours first: that takes no network.
   if (within_ != nullptr) within_->abort(reason);
   between_->abort(reason);
 }

@@ -27,8 +27,8 @@ struct Rank {
   void abort(std::string_view reason) const noexcept;
 };
 
-/// A rank of that layout with all its groups, which all ranks make at once. `communicator`: null in
-/// a world of one. `progress`: where it is to say what it does.
+/// Makes a rank of that layout with all its groups; all ranks call it at once. `communicator` is
+/// null in a world of one. The rank writes what it does to `progress`.
 Rank join_rank(const Layout& layout,
                i64 rank,
                std::shared_ptr<Communicator> communicator,

@@ -85,7 +85,7 @@ WireMessage receive_sealed(int fd,
   });
 }
 
-// Before the first byte: the name of a local socket is not who listens there.
+// Call before the first byte is sent: anybody may listen at the name of a local socket.
 void require_own_user(int fd, const std::string& address, i64 rank) {
   const auto user = peer_user(fd);
   require(user == geteuid(),
@@ -145,7 +145,7 @@ SocketStore::Line SocketStore::connect(bool primary, std::chrono::milliseconds t
       try {
         return shake_hands(std::move(socket), primary);
       } catch (const Error& error) {
-        // Closed before an answer: it makes room for others where strangers keep it busy.
+        // Closed without an answer: the server made room, as it does where strangers keep it busy.
         if (error.kind() != ErrorKind::peer_failed || Clock::now() >= deadline) throw;
       }
     } else {

@@ -37,10 +37,10 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A rank's side of a StoreServer, which proves the token too: to another user's unix socket, or
-/// one that does not know the token, nothing is said. Thread-safe: calls that wait do not hold up
-/// others. Says goodbye when it is destroyed, but not by an exception: then the rank counts as
-/// dead.
+/// A rank's side of a StoreServer, which proves the token too: it sends nothing to another user's
+/// unix socket, or to a server that does not know the token. Thread-safe: calls that wait do not
+/// hold up others. The destructor says goodbye, except while an exception passes: then the rank
+/// counts as dead.
 class SocketStore : public Store, public RoutedStore {
  public:
   /// Waits until the server is there. Throws Error when it is not within `timeout`, or refuses.

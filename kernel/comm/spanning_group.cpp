@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While the rank waits for another host, its neighbours may need it to move on.
+// Moves `within` on while the rank waits for another host: its neighbours may need that.
 class Pump {
  public:
   Pump(Communicator& within, Communicator& between)
@@ -100,7 +100,7 @@ SpanningGroup::SpanningGroup(Device& device, const GroupSpec& spec, Parts parts)
 SpanningGroup::~SpanningGroup() = default;
 
 HostGroup::Ticket SpanningGroup::do_post(const Collective& collective) {
-  // Kept from here on: where a second post fails, the first one still writes into its memory.
+  // Kept from here on: if a second post fails, the first one still writes into this memory.
   UnderWay& made = under_way_[++tickets_];
   const bool transfers =
       collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
@@ -120,7 +120,7 @@ HostGroup::Ticket SpanningGroup::do_post(const Collective& collective) {
   return tickets_;
 }
 
-// Gathers and sums as parts that each two members send each other. The own part stays here.
+// Turns gathers and sums into parts that members send each other. The own part stays here.
 Collective SpanningGroup::as_transfers(const Collective& collective, UnderWay& made) {
   const auto members = static_cast<i64>(spec_.members.size());
   const bool sums = collective.kind == CollectiveKind::reduce_scatter;
@@ -213,7 +213,7 @@ void SpanningGroup::add_up(UnderWay& done) {
   idle_.push_back(std::move(done.terms));
 }
 
-// The smallest of earlier blocks that is large enough, so that a step takes no fresh memory. A
+// Takes the smallest earlier block that is large enough, so that a step takes no fresh memory. A
 // block that is too small makes room for a larger one.
 SpanningGroup::Scratch SpanningGroup::take(i64 bytes) {
   auto best = idle_.end();
@@ -236,7 +236,7 @@ void SpanningGroup::while_within_moves(Wait&& wait) {
   try {
     wait();
   } catch (...) {
-    pump.end();  // the cause, where that was there
+    pump.end();  // throws the cause, if it was there
     throw;
   }
   pump.end();

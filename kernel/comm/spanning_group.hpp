@@ -44,7 +44,7 @@ class SpanningGroup : public HostGroup {
   struct UnderWay {
     Ticket near = 0, all = 0;
     std::optional<Collective> sum = {};  // a reduce_scatter whose terms are on their way
-    Scratch terms = {};                  // of the other members, in group order
+    Scratch terms = {};                  // those of the other members, in group order
   };
 
   Collective as_transfers(const Collective& collective, UnderWay& made);

@@ -28,9 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// A rank proves the token as soon as it is connected. So connections that do not are kept for a
-// while only, and where there are too many the oldest one of the address that has most goes: idle
-// ones never keep a rank out.
+// A rank proves the token as soon as it is connected. Other connections are kept for a while only;
+// where there are too many, the oldest one of the address with most of them goes. So idle ones
+// never keep a rank out.
 constexpr auto kProofTime = 10s;
 constexpr std::size_t kMostStrangers = 256;
 constexpr std::size_t kMostOfAddress = 64;  // and two of each rank
@@ -174,7 +174,7 @@ void StoreServer::Impl::poll_once() {
     }
   }
   if (polled[1].revents != 0) accept_all();
-  // Before the answers: a death is one. Who goes below is dropped by the next round, at once.
+  // Drop these first: a death answers calls. What goes below is dropped in the next round.
   for (Connection& c : connections) {
     if (c.gone) drop(c);
   }

@@ -20,7 +20,7 @@ struct StoreHandshake {
   static constexpr std::size_t kNumberBytes = 32;
   std::string place;  ///< of the store: StoreAddress::place()
   i64 rank = 0, world = 0;
-  std::string purpose;  ///< "primary" closes with the rank; empty: of one more of its connections
+  std::string purpose;  ///< "primary" closes with the rank; empty: a further connection of it
   std::string rank_number, store_number;
 
   std::string proof_of_rank(std::string_view token) const { return derive(token, "rank proves"); }

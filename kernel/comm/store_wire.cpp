@@ -71,7 +71,7 @@ Addresses resolve_own(const StoreAddress& address) {
   return resolve({false, everywhere, address.port});
 }
 
-// Empty, with errno, where this process may not have one of that family: another address may do.
+// Returns an empty socket, with errno, where this process may have none of that family.
 Socket open_socket(int family, int flags = 0) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   const bool used_up = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
@@ -186,7 +186,7 @@ Socket listen_at(StoreAddress& address) {
 
 Socket try_connect(const StoreAddress& address) {
   if (address.local) {
-    // A connect that waits for room would wait for as long as a stranger leaves the queue full.
+    // A blocking connect would wait for as long as a stranger leaves the queue full.
     Socket socket = open_local(SOCK_NONBLOCK);
     const LocalName name(address.host);
     if (connect(socket.fd(), name.get(), name.length) != 0) return {};

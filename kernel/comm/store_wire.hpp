@@ -35,7 +35,7 @@ struct StoreAddress {
   /// Throws ConfigError for anything else.
   static StoreAddress parse(const std::string& text);
   std::string text() const;
-  /// What both ends know of it: hosts have several names, its own name or port is one.
+  /// The part that both ends know: hosts have several names, so a port or a local name.
   const std::string& place() const { return local ? host : port; }
 };
 

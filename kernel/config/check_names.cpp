@@ -110,7 +110,7 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
     const KeyTable& meant = *std::ranges::find_if(tables, [&](const KeyTable& table) {
       return table.kind == first.kind && table.type == *near;
     });
-    // Where what stands by default has most of its keys: a mixture of experts is for an MLP.
+    // The place whose default has most of its keys: that of an MLP for a mixture of experts.
     const KeyTable& best = *std::ranges::max_element(tables, {}, [&](const KeyTable& table) {
       if (table.kind != first.kind) return i64{-1};
       return table.initial ? keys_of_both(table, meant) : 0;

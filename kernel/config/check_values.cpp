@@ -154,7 +154,7 @@ void Checker::check_line(const std::string& path, const Value& value, const Orig
   problem(path, at, fmt::format("{}: {} has control characters", label(path), value.text()));
 }
 
-// It is in log lines and temporary names, and by default the run's folder is "runs/<name>".
+// The name is in log lines, temporary names and, by default, the run's folder "runs/<name>".
 void Checker::check_run_name(const std::string& name, bool names_folder) {
   const Entry* entry = tree.find("run.name");
   if (entry == nullptr) return;  // it has a problem

@@ -89,7 +89,7 @@ void Checker::run() {
   settle_from();
   drop_keys_of_units();
   complete_paths();
-  // Each look for the nearest key goes through all that there are, and a report shows few.
+  // Each search for the nearest key goes through all keys, and a report shows few.
   constexpr std::size_t kExplained = 100;
   std::ranges::stable_sort(unknown_, {}, [](const UnknownKey& one) { return place_of(one.at); });
   for (std::size_t i = 0; i < unknown_.size(); ++i) {

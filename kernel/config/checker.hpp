@@ -16,7 +16,7 @@ struct TypeEra {
   int first_layer = -1;
   std::string type;
   const ComponentInfo* info = nullptr;     ///< nullptr: none, "auto", or not loaded
-  std::vector<const FieldSpec*> fields{};  ///< its keys; those of any that "auto" may choose
+  std::vector<const FieldSpec*> fields{};  ///< its keys; "auto": of all types that it may choose
   std::string by_units{};                  ///< why "auto" is this type here
 };
 
@@ -109,16 +109,16 @@ class Checker {
   /// kind than a slot; empty where there is none of a name like that.
   std::string other_slot(const Slot& slot, const std::string& type) const;
   /// Adds "position: text" with the source line, and `details` on lines of their own. What a
-  /// variant inherits is wrong once, where it was written.
+  /// variant inherits is told once, where it was written.
   void tell(const Origin& at, const std::string& text, const std::string& details = "");
-  /// The same about `path`, whose section is doubtful then.
+  /// The same about `path`, whose section becomes doubtful.
   void problem(const std::string& path,
                const Origin& at,
                const std::string& text,
                const std::string& details = "");
-  /// The keys that an unknown one may have been meant for have other values than were meant.
+  /// Marks as doubtful the keys that an unknown one may have been meant for.
   void doubt_places_of(const UnknownKey& unknown);
-  /// So has a key that takes its value from such a one.
+  /// Marks as doubtful the keys that take their value from a doubtful one.
   void doubt_what_is_taken();
 
   /// Made when the first error asks.

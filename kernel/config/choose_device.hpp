@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// What "auto" is where the hardware that is here decides.
+/// What "auto" means where the hardware decides.
 struct ChosenDevice {
   std::string type;
   std::string why;  ///< "2 GPUs are visible"; or of each device of which no unit is here, why

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// One writing of a `type` key: by overlay the plugin of a table may change.
+/// One place that writes a `type` key: an overlay may change the plugin of a table.
 struct TypeChange {
   int layer = 0;
   Value value;
@@ -28,8 +28,8 @@ class Config {
   static Config parse(const std::string& text,
                       const std::string& name = "text",
                       const std::vector<std::string>& sets = {});
-  /// The same for what somebody else may have written, as the text in a checkpoint: it includes no
-  /// files, and where it names folders of plugins they are not in plugin_path().
+  /// The same for a text that somebody else may have written, as in a checkpoint: it includes no
+  /// files, and folders of plugins that it names are not in plugin_path().
   static Config stored(const std::string& text,
                        const std::string& name,
                        const std::vector<std::string>& sets = {});
@@ -60,7 +60,7 @@ class Config {
   /// `[plugins] path` as the user gives it, absolute. Needed before there is a catalog to resolve
   /// with.
   std::vector<std::filesystem::path> plugin_path() const;
-  /// `[plugins] path` where a stored text says it and the user does not: for messages alone.
+  /// `[plugins] path` of a stored text, where the user gives none: only for messages.
   std::vector<std::filesystem::path> stored_plugin_path() const;
 
  private:

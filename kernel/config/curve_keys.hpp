@@ -3,12 +3,12 @@
 
 namespace tessera {
 
-/// Does a key that differs give a training another loss curve? Those of the model, the data, the
-/// batch, the optimizer and so on; not the layout, what is saved, shown or checked. `run.steps`
-/// only ends a curve, and where files are does not matter: their contents are compared.
+/// Does a key that differs give a training another loss curve? Keys of the model, the data, the
+/// batch, the optimizer and so on do; those of the layout, of saving, output and checks do not.
+/// `run.steps` only ends a curve, and where files are does not matter: their contents are compared.
 bool shapes_curve(const Difference& difference);
-/// A curve key that nobody has changed, and that has another value because it follows a key that
-/// only ends a curve: lr.decay_steps follows run.steps.
+/// Is it a curve key that nobody has changed, and that differs because it follows a key that only
+/// ends a curve? lr.decay_steps follows run.steps.
 bool follows_length(const Difference& difference);
 
 }  // namespace tessera

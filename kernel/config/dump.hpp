@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// The effective configuration as TOML, each key with its origin as a comment. What a component's
-/// default or another key decides is a comment as a whole: the component around may decide
+/// The effective configuration as TOML, each key with its origin as a comment. A value that a
+/// component's default or another key decides is only a comment: the component around may decide
 /// otherwise while building. Loads back to the same configuration, from any folder: paths are
 /// absolute.
 std::string dump(const Resolved& resolved);
@@ -23,7 +23,7 @@ struct Difference {
   std::optional<std::string> left, right;  ///< as text
   bool derived = true;    ///< on both sides, as far as they have it, from other keys (Entry::from)
   bool is_path = false;   ///< Entry::is_path, of either side
-  std::string from = {};  ///< of a derived one: the key that it follows on the right
+  std::string from = {};  ///< where derived: the key that it follows on the right
 };
 /// All of them, in the order of dump; what only the right one has comes last. Origins do not count.
 std::vector<Difference> differences(const ConfigTree& left, const ConfigTree& right);

@@ -35,7 +35,7 @@ struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;
   double launch_latency = 5e-7;  ///< of each operation
-  double graph_latency = 1e-6;   ///< of each replay of a graph, in place of its operations' ones
+  double graph_latency = 1e-6;   ///< of each replay of a graph, for all its operations
   /// Element type whose speed and size fp32 tensors are timed with: for a study of runs that had
   /// another precision than the configuration. Empty: fp32.
   std::string fp32_timed_as;
@@ -46,14 +46,14 @@ struct Hardware {
   std::string table = "built in";      ///< the file that it was read from, for people
   static void describe(Schema<Hardware>& s);
 
-  /// A peak that the file does not write is 0, whatever a small host's is. Throws ConfigError with
-  /// file, line and key for what is wrong with it.
+  /// Reads a table. A peak that the file does not write is 0, whatever a small host's is. Throws
+  /// ConfigError with file, line and key for what is wrong with it.
   static Hardware load(const std::string& file);
 
   /// Operations a second of one rank at its peak, of products of tensors of this type. `tf32`: as
   /// Kernel::tf32 says. Throws ConfigError that names the file and its key where it has none.
   double peak_rate(DType dtype, bool tf32 = false) const;
-  /// What products reach of it.
+  /// What products reach of the peak.
   double rate(DType dtype, bool tf32 = false) const {
     return peak_rate(dtype, tf32) * peak.efficiency;
   }

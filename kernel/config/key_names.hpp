@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// What other programs that train call our keys, for hints of errors: what keys say themselves
-/// (FieldBuilder::megatron and also), and of what is no single key
+/// Names that other training programs have for our keys, for hints of errors: those that keys
+/// declare (FieldBuilder::megatron and also) and, for what is no single key, those of
 /// configs/names/other_programs.toml.
 class KeyNames {
  public:

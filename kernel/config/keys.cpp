@@ -47,7 +47,7 @@ class Walk {
       }
       slot(section.name, section.kind, section.default_type);
     }
-    // What no slot has by default may stand in each of its kind.
+    // A component that is no slot's default may stand in every slot of its kind.
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const auto [path, kind] = slots_[i];
       for (const ComponentInfo* info : catalog_.of_kind(kind)) {

@@ -20,13 +20,13 @@ struct KeyRow {
   std::string doc;
   std::string megatron;       ///< Megatron-LM's flags with spaces between, or empty
   bool structural = false;    ///< it changes what parameters compute (FieldBuilder::structural)
-  std::string variants_of{};  ///< of tables of any name: the table that each of them is like
+  std::string variants_of{};  ///< in tables of any name: the table that each of them is like
   std::vector<FieldSpec::OtherNames> also{};
 };
 
 /// The keys of one table: the kernel's own, or those of a component where it stands.
 struct KeyTable {
-  std::string path;               ///< "model.block.mlp": of a component its first place
+  std::string path;               ///< "model.block.mlp"; of a component: its first place
   std::vector<std::string> also;  ///< the component's further places by default
   std::string kind, type;         ///< of the component; empty: a section of the kernel
   bool initial = false;           ///< it is what stands here by default
@@ -41,9 +41,9 @@ std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields);
 /// component's place is where a slot has it by default, or else the first slot of its kind.
 std::vector<KeyTable> key_tables(const Catalog& catalog);
 
-/// Those of a table and of the tables in it. Of one of any name, "optimizer.groups.mine", the rows
-/// of the table around it that lead there, and the tables that it is like. Throws ConfigError when
-/// there are none; of a key it says in which tables it is.
+/// The keys of a table and of the tables in it. For a table of any name ("optimizer.groups.mine"):
+/// the rows of the table around it that lead there, and the tables that it is like. Throws
+/// ConfigError when there are none; for a key, the error says in which tables it is.
 std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const std::string& section);
 
 /// A line each, in columns.

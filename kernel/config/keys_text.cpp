@@ -22,7 +22,7 @@ std::string also_text(const KeyTable& table, std::string_view mark) {
   return out + (table.also.size() > kShown ? ", …" : "");
 }
 
-// Within a cell of a Markdown table. Code keeps its characters, but for what would end the cell.
+// Escapes a cell of a Markdown table. Code keeps its characters, but for what would end the cell.
 std::string cell(std::string_view text) {
   std::string out;
   bool code = false;

@@ -28,14 +28,14 @@ struct Resolved {
   std::shared_ptr<const ConfigTree> tree;
   /// Keys that moved, and keys that were dropped because an overlay changed a `type`.
   std::vector<std::string> notices;
-  /// What does not say what was meant: sections with a wrong value, keys that a misspelt one may
-  /// have been meant for, and keys that take their value from these. Nothing may be concluded from
-  /// their values. None after resolve().
+  /// Paths whose values may not be what was meant: sections with a wrong value, keys that a
+  /// misspelt one may have been meant for, and keys that take their value from these. Conclude
+  /// nothing from their values. Empty after resolve().
   std::set<std::string> doubtful;
   /// Whether something at, above or below `path` is doubtful.
   bool doubts(std::string_view path) const { return touches(doubtful, path); }
-  /// Of a checkpoint's own configuration: the model that it claims is built no further than the
-  /// checkpoint's tensors could be its parameters.
+  /// Set for a checkpoint's own configuration: the model that it claims is built no further than
+  /// the checkpoint's tensors could be its parameters.
   std::optional<StoredParameters> stored = {};
   /// The table at `path`, to make a component from; valid on its own.
   std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }

@@ -59,7 +59,7 @@ struct ParallelSection {
   bool sequence_parallel = false;
   std::string order = "tp-cp-ep-dp-pp";
   i64 bucket_elements = 4'000'000;      ///< of a gradient bucket
-  std::string gradient_dtype = "main";  ///< in which replicas send each other gradients
+  std::string gradient_dtype = "main";  ///< dtype in which replicas send each other gradients
   static void describe(Schema<ParallelSection>& s);
 };
 
@@ -156,7 +156,7 @@ struct RunConfig {
   ValidationSection validation;
   CheckSection check;
   std::vector<ConfiguredObserver>
-      observers;  ///< in the order of writing, then defaults; none "none"
+      observers;  ///< in the order of writing, then defaults; without "none"
 };
 
 /// A root table: its own keys, and the component it selects, if it does.

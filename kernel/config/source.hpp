@@ -18,7 +18,7 @@ struct ConfigSource {
 std::vector<std::string> split_lines(std::string_view text);
 
 /// The source line at a position, with its number and the place underlined, each line preceded by a
-/// line feed; nothing where no line is known. Of a long line it is the part around the position;
+/// line feed; nothing where no line is known. A long line is cut to the part around the position;
 /// control characters are shown as question marks:
 ///
 ///        12 | betta1 = 0.9

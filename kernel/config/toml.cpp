@@ -15,10 +15,9 @@
 namespace tessera {
 namespace {
 
-// toml++ makes and frees a table within a table by recursion, each dot of a key is a table, and the
-// bound on how deep they may lie can be held only against what it made. So a text with many dots is
-// read on a thread whose stack is large enough for all of them; what is not used of it costs
-// nothing.
+// toml++ makes and frees nested tables by recursion, and each dot of a key is a table; their depth
+// can be checked only once they are made. So a text with many dots is read on a thread whose stack
+// is large enough for all of them; what it does not use costs nothing.
 template <class F>
 auto with_stack_for(std::string_view text, F&& read) -> decltype(read()) {
   constexpr i64 kDots = 5'000, kBytesOfADot = 1'500;  // 120 are used; 700 with sanitizers

@@ -44,7 +44,7 @@ class TreeNode : public ConfigNode {
     const Entry* entry = tree_->find(join_path(path_, key));
     if (entry == nullptr) return "default";
     if (entry->from.empty()) return entry->at.text();
-    // Taken from another key: where that was written says what to change.
+    // For a value that is taken from another key: that key's place says what to change.
     const Entry* source = entry;
     while (source != nullptr && !source->from.empty()) source = tree_->find(source->from);
     const std::string from = "from " + entry->from;

@@ -26,9 +26,9 @@ struct Entry {
   std::optional<Value> value;  ///< empty: a table
   Origin key, at;              ///< position of the key (of a table: in its header), of the value
   std::string raw;             ///< of a --set: the text after "="
-  std::string from;            ///< of what is taken from another path: that path
+  std::string from;            ///< the path that the value was taken from; empty: none
   std::string note;            ///< of the resolved tree: why a word stands for this value
-  int order = 0;               ///< of reading
+  int order = 0;               ///< in which entries were read
   bool structural = false;     ///< of the resolved tree: as its field says (FieldSpec)
   bool is_path = false;        ///< of the resolved tree: an absolute path, or several
   bool is_set() const { return key.kind != Origin::initial; }

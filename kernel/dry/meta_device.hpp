@@ -55,8 +55,8 @@ class MetaDevice final : public HostDevice {
   void assume(const Tensor& tensor, const void* host) override;
   double assumed_imbalance() const override { return imbalance_; }
   bool replaying() const { return replaying_; }
-  /// Under capture: each replay calls `event`, which host tasks of a device that is not there are
-  /// not.
+  /// Under capture: each replay calls `event`. Host tasks of a device that is not there are not
+  /// called.
   void add_event(Stream& stream, std::function<void()> event);
   const Launches& launches() const { return launches_; }
 

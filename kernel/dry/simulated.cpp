@@ -17,7 +17,7 @@ struct SimulatedCommunicator::State {
 
 namespace {
 
-// Has a graph of a device that is not there tell of a collective.
+// Makes a graph of a device that is not there report a collective.
 void report(Device& device, Stream& stream, std::function<void()> event) {
   auto* meta = dynamic_cast<MetaDevice*>(&device);
   require(meta != nullptr, "simulated collectives are captured on a meta device only");

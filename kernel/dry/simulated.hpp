@@ -6,17 +6,17 @@
 
 namespace tessera {
 
-/// Groups of any world without peers, for planning: a collective is reported and done. The
-/// counters of ProcessGroup count as in a real run; values are what they were.
+/// Groups of any world without peers, for planning: a collective is reported and done. The counters
+/// of ProcessGroup count as in a real run; values do not change.
 class SimulatedCommunicator final : public Communicator {
  public:
   /// Told of every collective, in order. `id` counts them from 0 over all groups of this rank.
   struct Events {
     std::function<void(u64 id, const GroupSpec& group, const Collective& collective)> started;
     std::function<void(u64 id)> waited;
-    /// Only bytes are of interest: GroupBackend::counts_only.
+    /// GroupBackend::counts_only of the groups: only bytes matter.
     bool counts_only = false;
-    /// Of groups: GroupBackend::capturable.
+    /// GroupBackend::capturable of the groups.
     bool capturable = true;
   };
 

@@ -21,7 +21,7 @@ bool equal(const Tensor& a, const Tensor& b) {
   return !a.defined() || (a.shape() == b.shape() && bytes_of(a) == bytes_of(b));
 }
 
-// Lets other tensors take the parameters' gradients, and gives their own back.
+// Redirects the parameters' gradients to other tensors, and restores their own.
 class OtherGradients {
  public:
   OtherGradients(const std::vector<Parameter*>& parameters, const std::vector<Tensor>& others)

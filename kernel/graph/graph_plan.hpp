@@ -28,8 +28,7 @@ struct Segment {
   int graphs() const { return 2 + (split ? 1 : 0) + (recompute ? 1 : 0); }
 };
 
-/// Numbers that are free again, taken in the order in which they were given back; a new one where
-/// none is free.
+/// Hands out numbers: the free one that was given back first, or a new one where none is free.
 class SlotQueue {
  public:
   int take();

@@ -61,10 +61,10 @@ class GraphSlots {
   /// or gradients of the results. Forward leaves results(), backward input_gradients().
   void capture_forward(int slot, const std::vector<Tensor>& resident, const SlotArenas& shared);
   void capture_backward(int slot, const std::vector<Tensor>& resident);
-  /// Drops all tensors. Slots of other ranges hold some of this one's memory then, so all of them
-  /// are emptied before the first goes.
+  /// Drops all tensors. Slots of other ranges may hold some of this one's memory, so empty all of
+  /// them before the first is destroyed.
   void drop();
-  /// By bundle slot: undefined where the range leaves what it found.
+  /// Results by bundle slot; undefined where the range leaves what it found.
   std::vector<Tensor> results(int slot) const;
   const std::vector<Tensor>& input_gradients(int slot) const;
 

@@ -15,15 +15,15 @@ enum class Lifetime : u8 {
 };
 inline constexpr int kLifetimes = 3;
 
-/// What graphs asked for, one after the other. The same code on the same shapes asks for the same
-/// again, so what was seen in a warm-up says where each block of a capture belongs.
+/// Requests of graphs, in order. The same code on the same shapes asks for the same again, so a
+/// warm-up tells where each block of a capture belongs.
 struct Request {
   i64 bytes = 0;
   Lifetime lifetime = Lifetime::graph;
 };
 struct Lifetimes {
   std::vector<Request> requests;
-  /// By lifetime: of the arena for such blocks. Slots share the first two.
+  /// Bytes of the arena, by lifetime. Slots share the first two.
   std::array<i64, kLifetimes> arena_bytes = {};
   i64 bytes(Lifetime lifetime) const { return arena_bytes[static_cast<std::size_t>(lifetime)]; }
 };
@@ -36,7 +36,7 @@ class LifetimeRecorder final : public Pool {
 
   Block allocate(i64 bytes, Category category, Stream& stream) override;
   void release(const Block& block) override;
-  /// Ends a graph: what was requested in it and is not released outlives it, for so long.
+  /// Ends a graph. Blocks that were requested in it and are not released live for `rest`.
   void end_graph(Lifetime rest);
   /// The requests of all graphs. Blocks may still be released afterwards.
   Lifetimes lifetimes() const;

@@ -32,7 +32,7 @@ bool same_memory(const Tensor& a, const Tensor& b) {
          a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// What a warm-up changes beyond its own memory gets its values back: gradients are zero, as before.
+// Restores what a warm-up changes beyond its own memory; gradients are zero, as before.
 class Untouched {
  public:
   Untouched(Context& cx, const CapturedPhases& range) : cx_(cx), range_(range) {
@@ -97,7 +97,7 @@ Tensor GraphSlots::ReplayedFrame::fixed(const Tensor& like) {
   return made;
 }
 
-// `inputs_` holds examples before.
+// Before this call `inputs_` holds examples.
 void GraphSlots::ReplayedFrame::place_inputs(const std::vector<Tensor>& resident) {
   places_.assign(inputs_.tensors().size(), Place::none);
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -261,7 +261,7 @@ void GraphSlots::ReplayedFrame::capture_forward(const std::vector<Tensor>& resid
   pool_ = std::make_unique<SlotPool>(lifetimes, arenas);
   begin(cx_, *pool_, cx_.sink);
   capture(Part::forward);
-  // Written around the graphs, and the slot's for as long.
+  // Inputs are copied outside of the graphs, and live as long as the slot.
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Tensor& input = inputs_.tensors()[i];
     if (places_[i] == Place::copied) {

@@ -8,15 +8,15 @@
 
 namespace tessera {
 
-/// One graph slot of a captured range. Tensors go before the pools that they came from: the order
-/// of the members says so.
+/// One graph slot of a captured range. Members are in an order that destroys tensors before the
+/// pools that they came from.
 class GraphSlots::ReplayedFrame final : public PhaseFrame {
  public:
   ReplayedFrame(Context& cx, const CapturedPhases& range, int number, const Bundle& example);
 
   /// Runs what will be captured, on memory that is given back. `left`: what it has read back.
   Lifetimes warm_up(StepSink* sink, Bundle& left);
-  /// Host memory for the same.
+  /// Reserves host memory for the same.
   void reserve(const Bundle& left) { inputs_.reserve_read_back(*cx_.device, left); }
   void capture_forward(const std::vector<Tensor>& resident,
                        const Lifetimes& lifetimes,

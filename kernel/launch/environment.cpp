@@ -89,8 +89,8 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-// A socket name of this user and job, with nothing odd in it. Everybody may know these; the hash is
-// what only those know who have the secret, so nobody else takes the name first.
+// A socket name of this user and job, without odd characters. Everybody may know user and job; only
+// those who have the secret know the hash, so nobody else takes the name first.
 std::string local_store(std::string_view job, std::string_view secret) {
   constexpr std::size_t kLongest = 48;  // with user and hash, of 106 characters
   const std::string user = std::to_string(geteuid());
@@ -108,7 +108,7 @@ std::string local_store(std::string_view job, std::string_view secret) {
   fail_config("environment variable MASTER_PORT={} is not a usable port", port);
 }
 
-// Where the ranks of a job meet that we did not start.
+// Sets where the ranks of a job meet that we did not start.
 void place_store(RankEnvironment& env, const Variables& variables, const std::string& job) {
   const auto token = variables.text(kTokenVariable);
   if (env.local_world == env.world) {
@@ -268,7 +268,7 @@ std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
   return env;
 }
 
-// A starter may stand within another one, so all of them go.
+// A starter may run within another one, so all their variables go.
 std::string without_starter(const EnvironmentReader& read) {
   std::string command = "env";
   for (const char* name : {"RANK",

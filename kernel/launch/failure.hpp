@@ -42,7 +42,7 @@ struct RankEnd {
   std::string last_line = {};  ///< the last that it wrote to standard error
   bool stopped_by_us = false;  ///< after another had failed
   bool starved = false;        ///< the system killed it because memory ran out
-  std::string starved_limit = {};  ///< whose limit is this, where it is known
+  std::string starved_limit = {};  ///< the limit that it hit, where it is known
   bool frozen = false;             ///< it was stopped (SIGSTOP, a debugger) when others failed
   std::string stuck = {};          ///< why SIGKILL did not end it; such a rank is left behind
 };

@@ -48,7 +48,7 @@ std::string own_program() {
   return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
 }
 
-// Ours without what the ranks are given anew, and without `more`.
+// Our environment without the variables that ranks are given anew, and without `more`.
 std::vector<std::string> inherited_environment(const std::vector<std::string>& more = {}) {
   std::vector<std::string> list;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -154,8 +154,8 @@ class Launch {
         ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.running(); });
   }
 
-  // Until something is to be read or, for what does not show so, a moment passes: a signal, or the
-  // end of a process, which trails the end of its pipes a little.
+  // Waits until something is to be read, or for a moment: signals and ends of processes show only
+  // when it looks, and an end trails that of its pipes a little.
   void wait() const {
     std::vector<pollfd> polled;
     bool ending = false;
@@ -321,7 +321,7 @@ class Launch {
     }
   }
 
-  // What was stopped or killed wrote nothing into the records of all ranks.
+  // Adds ranks that were stopped or killed: they wrote no records themselves.
   void tell_of_silent(const std::vector<RankEnd>& ends) const try {
     if (is_pipe(options_.flight_records)) return;
     const bool others_wrote = is_newer(options_.flight_records, started_);

@@ -20,8 +20,8 @@ class CpuMask {
   std::vector<unsigned long> words_;
 };
 
-/// Where OpenMP binds threads, it has bound the first one of this process while it was loaded:
-/// undoes that, so that a program that takes the place of this one has all processors again.
+/// Undoes that OpenMP, while it was loaded, has bound the first thread of this process: a program
+/// that takes the place of this one has all processors again.
 void release_processors();
 
 /// Equal runs of `cpus`, one for each rank; none where a rank would get fewer than its threads.
@@ -32,8 +32,8 @@ std::vector<std::vector<int>> share_processors(const std::vector<int>& cpus,
 /// Where this process's rank runs, in a form for crowded_text().
 std::string processors_of_rank();
 
-/// By rank, its host and processors_of_rank(): which ranks have been put on too few processors by
-/// whoever started them, though their host has more, and what to do. Empty where none have.
+/// Names ranks that whoever started them has put on too few processors, though their host has more,
+/// and says what to do; empty where there are none. By rank: its host and processors_of_rank().
 std::string crowded_text(const std::vector<std::string>& hosts,
                          const std::vector<std::string>& processors);
 

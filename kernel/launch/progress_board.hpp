@@ -14,14 +14,14 @@ class ProgressBoard {
  public:
   /// The launcher's: zeros, and a descriptor for the ranks.
   explicit ProgressBoard(i64 ranks);
-  /// A rank's, of the descriptor that it was started with; -1, of another starter: an empty one.
+  /// A rank's, from the descriptor that it was started with; -1 (another starter): an empty one.
   ProgressBoard(int descriptor, i64 ranks);
   ~ProgressBoard();
   ProgressBoard(const ProgressBoard&) = delete;
   ProgressBoard& operator=(const ProgressBoard&) = delete;
 
   int descriptor() const { return descriptor_; }
-  /// Of an empty board: one that nobody else sees. The board outlives it.
+  /// The record of a rank; of an empty board, one that nobody else sees. The board outlives it.
   std::shared_ptr<Progress> of(i64 rank) const;
   void clear();
 

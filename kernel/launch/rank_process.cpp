@@ -135,7 +135,7 @@ RankProcess::RankProcess(i64 rank, const RankProgram& program) {
   pid_ = fork();
   if (pid_ == 0) child.run();
   require(pid_ > 0, "launch: cannot start rank {}: {}", rank, SystemError());
-  setpgid(pid_, pid_);  // in both, because either may be first; too late once the child is another
+  setpgid(pid_, pid_);  // in both, because either may be first; too late after exec
   output_ = output.take_read();
   report_ = report.take_read();
 }
@@ -237,7 +237,7 @@ void RankProcess::reap(i64 look) {
   finish_output();
 }
 
-// All who wrote are dead, and one reading takes more than a pipe holds.
+// All writers are dead, and one reading takes more than a pipe holds.
 void RankProcess::finish_output() {
   if (output_ >= 0) read_lines();
   if (!partial_line_.empty()) pass_on(partial_line_);

@@ -31,9 +31,9 @@ class RankProcess {
   bool running() const { return pid_ > 0; }
   /// Has closed its end of the report: it ends at any moment.
   bool ending() const { return report_ < 0; }
-  /// To the process alone.
+  /// Sends to the process alone.
   void send(int signal) const;
-  /// To the process and all that it started.
+  /// Kills the process and all that it started.
   void kill_all() const;
   void mark_stopped() { end_.stopped_by_us = !failed(end_); }
   /// Is it stopped (SIGSTOP, a debugger)? Then it neither reports nor obeys anything but SIGKILL.

@@ -20,8 +20,8 @@ constexpr auto kLeaving = 30s;
 constexpr std::string_view kCount = "launch/left";
 constexpr std::string_view kAllLeft = "launch/all left";
 
-// An error of joining, with the rank that serves the store where another starter than ours started
-// the ranks.
+// Adds to an error of joining the rank that serves the store, where our launcher did not start the
+// ranks.
 Error name_server(const RankEnvironment& env,
                   const Error& error,
                   std::chrono::milliseconds timeout) {

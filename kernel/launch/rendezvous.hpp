@@ -32,7 +32,7 @@ class Rendezvous {
   std::unique_ptr<SocketStore> store_;
 };
 
-/// An error of waiting for other ranks, with what to do where each may wait at a place of its own.
+/// Adds to an error of waiting for ranks what to do where each may wait at a place of its own.
 Error explain_absence(const RankEnvironment& env, const Error& error);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@ namespace tessera {
 
 /// How an attempt of all ranks failed.
 struct AttemptFailure {
-  i64 step = 0;            ///< that the rank which caused it had begun; 0: none
+  i64 step = 0;            ///< that the rank which failed first had begun; 0: none
   std::string cause = {};  ///< the line that names the cause
 };
 

@@ -32,7 +32,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 std::array<struct sigaction, kStopSignals.size()> old_stops;
 struct sigaction old_pipe, old_suspend;
 
-// Blocked while its handler runs: it takes effect on return.
+// The signal is blocked while its handler runs, so it takes effect on return.
 void die_of(int signal) {
   std::signal(signal, SIG_DFL);
   std::raise(signal);

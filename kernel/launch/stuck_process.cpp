@@ -22,8 +22,8 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The functions of the kernel that a thread is in, the innermost first: of lines as
-// "[<0>] nfs_wait_bit_killable+0x1f/0x90". Only root may read them.
+// The functions of the kernel that a thread is in, the innermost first, from lines as "[<0>]
+// nfs_wait_bit_killable+0x1f/0x90". Only root may read them.
 std::vector<std::string> kernel_stack(const fs::path& file) {
   constexpr std::size_t kShown = 5;
   std::istringstream lines(text_of(file));

@@ -11,8 +11,8 @@ namespace tessera {
 char process_state(const std::filesystem::path& stat);
 
 /// What keeps a process from its end, from /proc: "process 4711 is in state D (no signal reaches
-/// it) and waits in nfs_wait_bit_killable, called by nfs4_proc_getattr". Of its threads the first
-/// in state D speaks; where none is, the process. `proc`: where the system tells.
+/// it) and waits in nfs_wait_bit_killable, called by nfs4_proc_getattr". It tells of the first
+/// thread in state D or, where none is, of the process. `proc`: where the system tells.
 std::string stuck_text(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 }  // namespace tessera

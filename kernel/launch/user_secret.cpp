@@ -48,7 +48,7 @@ void require_ours(int fd, mode_t kind, const fs::path& path) {
   if (!only_ours(found)) refuse(path, "others may read it");
 }
 
-// What lies there is whole, because it is linked to its name when it is.
+// The file is linked to its name when it is whole, so whatever lies there is whole.
 void make_secret(int folder, const fs::path& path) {
   const std::string temporary = "new-" + hex_text(random_bytes(8));
   const std::string bytes = random_bytes(kBytes);

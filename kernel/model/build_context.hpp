@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Makes a component from its table; what the kernel needs of plugin host and configuration.
+/// Makes components from their tables, with what the kernel has of plugin host and configuration.
 class ComponentMaker {
  public:
   virtual ~ComponentMaker() = default;
@@ -91,8 +91,8 @@ class ScopedBuild final : public BuildContext {
                                    const Given& given) override;
 
  private:
-  /// Throws ConfigError where the model outgrows the checkpoint by far. What fits less than that is
-  /// told with all names once the model is built.
+  /// Throws ConfigError where the model outgrows the checkpoint by far. Smaller misfits are told
+  /// with all names once the model is built.
   void require_stored(const std::string& parameter) const;
   /// Where the configuration chose this component: its table, with file and line.
   std::string component() const;

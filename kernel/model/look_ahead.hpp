@@ -15,7 +15,7 @@ class LookAhead {
   void warn() const;
 
  private:
-  bool meant_ = false;  ///< by the model as a whole
+  bool meant_ = false;  ///< by the attention of the model
   std::vector<std::string> found_;
 };
 

@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::size_t kShown = 400;  // of a layout in an error
+constexpr std::size_t kShown = 400;  // characters of a layout in an error
 
 char letter(ModelLayer::Role role) {
   if (role == ModelLayer::embedding) return 'E';

@@ -24,7 +24,7 @@ void PlacementCheck::begin(const Mesh& mesh, const std::vector<Parameter*>& para
 
 namespace {
 
-// Replicas' shards of parameters and gradients: every element stays what it was.
+// Does `part` lie in `whole`, as a replica's shard does? Then every element stays as it was.
 bool in_place(const TensorArg& part, const TensorArg& whole) {
   const auto* begin = static_cast<const char*>(whole.address);
   const auto* at = static_cast<const char*>(part.address);

@@ -24,7 +24,7 @@ class PreparedWeights {
 
   /// Which buckets have forms, for plans; empty: none has.
   std::vector<bool> buckets() const;
-  /// The compute values are others than those that were packed.
+  /// Call when compute values have changed: all forms are old then.
   void changed() { old_.assign(forms_.size(), true); }
   /// Packs a bucket on the context's stream, if it is old.
   void prepare(Context& cx, int bucket);

@@ -16,7 +16,7 @@ class Unreached {
  public:
   /// From now on, for parameters of one rank that have their memory.
   void begin(const std::vector<Parameter*>& parameters);
-  /// While a backward pass runs: other launches sum gradients over ranks, and zero them.
+  /// Says whether a backward pass runs: other launches sum gradients over ranks, and zero them.
   void backward(bool now) { backward_ = now; }
   void launched(const Kernel& kernel, const void* args);
   /// At the end of that rank's step.

@@ -35,7 +35,7 @@ struct Advice {
   Fit fit;
   std::vector<Alternative> smaller;  ///< what holds less, where the run does not fit
   bool long_bubble = false;
-  /// The next microbatch count with a shorter one and no less speed.
+  /// The next microbatch count with a shorter bubble and no less speed.
   std::optional<Alternative> less_bubble;
   /// The run with schedule.overlap where it is without, and the other way round. None where the
   /// schedule has no such key, or where phases exchange nothing that a pair could hide.

@@ -52,7 +52,7 @@ std::shared_ptr<Device> device_of(const CalibrateArguments& arguments, DeviceArg
   return arguments.plugins->make<Device>(arguments.device, *config.node(""), {}, of);
 }
 
-// What joins several ranks carries memory of the host.
+// Communicators that join several ranks carry memory of the host.
 void require_links(const CalibrateArguments& arguments) {
   if (arguments.ranks == 1 || has_host_memory(arguments)) return;
   fail_config(
@@ -89,7 +89,7 @@ class MeasuringRank {
  private:
   bool root() const { return rank_ == 0; }
 
-  // What follows captures costs each launch a little.
+  // `captures`: the device's bookkeeping for them costs each launch a little.
   void make_device(std::shared_ptr<MemorySource> memory, bool captures = false) {
     DeviceArguments of;
     of.local_rank = rank_;

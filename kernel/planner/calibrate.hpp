@@ -42,8 +42,8 @@ struct Calibration {
   Hardware hardware;
   std::string device;  ///< name, and what it computes with
   int ranks = 1, threads = 1;
-  /// How often as long as its fastest batch the slowest batch of a measurement took, at most. Far
-  /// above 1 the host was busy, and the numbers are not its own.
+  /// Largest ratio of the slowest to the fastest batch of a measurement. Far above 1, the host was
+  /// busy and the numbers are not its own.
   double unevenness = 1;
   std::vector<Product> products;
   std::vector<Moved> moved;

@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// The best of them is the peak; what the middle one reaches of it is the efficiency.
+// The best product is the peak; what the middle one reaches of it is the efficiency.
 void fill_peaks(const Calibration& measured, Hardware& hardware) {
   PeakTable& peak = hardware.peak;
   double* const rates[] = {&peak.fp64, &peak.fp32, &peak.fp16, &peak.bf16};
@@ -40,7 +40,7 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
     efficiency[dtype] = median(of_type) / rate;
     if (!fastest || rate > *rates[static_cast<int>(*fastest)]) fastest = dtype;
   }
-  // One for all types: of fp32 on a CPU, where most train in it, else of what is fastest.
+  // One for all types: that of fp32 on a CPU, where most train in it, else of the fastest type.
   const auto of = hardware.memory.shared ? std::optional(DType::fp32) : fastest;
   if (of && efficiency.contains(*of)) peak.efficiency = efficiency[*of];
 }

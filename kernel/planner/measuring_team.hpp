@@ -19,7 +19,7 @@ class MeasuringTeam {
   double most(double value);
 
  private:
-  // Each rank once, then all go on.
+  // Calls `body` on each rank once, then all go on.
   void update(const std::function<void()>& body);
 
   const int count_;

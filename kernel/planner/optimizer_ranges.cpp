@@ -58,7 +58,7 @@ std::vector<OptimizerRanges> optimizer_ranges(const PlanArguments& arguments) {
   const auto device = make_planned_device(rank_spec_of(setup), arguments.threads);
   std::vector<OptimizerRanges> all;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-    if (of.context > 0) continue;  // a replica of one that was told
+    if (of.context > 0) continue;  // a replica of a rank that is listed
     const Rank rank = dry_rank(setup.layout, of.first, device);
     PlacedModel model(rank, setup);
     OptimizerRanges& ranges = all.emplace_back();

@@ -22,8 +22,8 @@ struct Repetition {
   bool operator==(const Repetition&) const = default;
 };
 
-/// How `few` stands for `many`, plans of one rank. The stretch is preceded by an equal one. Nothing
-/// where an action of `many` is not like the one that would stand for it.
+/// How `few` stands for `many`, plans of one rank. The stretch is preceded by an equal one. Returns
+/// nothing where an action of `many` is not like the one that would stand for it.
 std::optional<Repetition> repetition(const Plan& many, const Plan& few);
 
 /// The fewest microbatches that show what `microbatches` of them repeat: as many where that would

@@ -57,7 +57,7 @@ class TrafficCount {
       sent_[key].second += times * sent.second;
     }
   }
-  // Without what sent nothing; groups of the same ranks, which the mesh has several of, together.
+  // Leaves out groups that sent nothing, and adds up the groups that have the same ranks.
   std::vector<Traffic> traffic(const Mesh& mesh, const Hardware& hardware) const {
     std::vector<Traffic> list;
     for (const auto& group : mesh.all()) {
@@ -149,7 +149,7 @@ class Pipelines {
   std::map<int, std::unique_ptr<Pipeline>> made_;
 };
 
-// Costs of the many microbatches' actions; nothing where the last stretch cost not what the one
+// Costs of the many microbatches' actions; nothing where the last stretch did not cost what the one
 // before it did.
 std::optional<std::vector<StepMeter::Cost>> repeated(const std::vector<StepMeter::Cost>& few,
                                                      const Repetition& stretch) {
@@ -180,8 +180,8 @@ std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   return names;
 }
 
-// `as`: the rank of the class that is run. `microbatches`: that are launched; where they cannot
-// stand for all, nothing is returned, and the number is the one to try next.
+// `as`: the rank of the class that is run. Launches `microbatches`; where they cannot stand for
+// all, returns nothing and sets the number to try next.
 std::optional<Representative> run_microbatches(const PlanArguments& arguments,
                                                const RunSetup& setup,
                                                const RankClass& of,

@@ -11,7 +11,7 @@ class StagedBlocks {
  public:
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);
-  /// Of all blocks that were made.
+  /// Bytes of all blocks that were made.
   i64 bytes() const { return bytes_; }
 
  private:

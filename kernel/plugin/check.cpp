@@ -115,7 +115,7 @@ PluginCheck check_plugin(const std::filesystem::path& program,
   if (const auto at = text.find(kErrorMark); at != std::string::npos) {
     return {PluginCheck::bad, "plugin error: " + text.substr(at + kErrorMark.size())};
   }
-  // One that ends the process well before its time has not been checked.
+  // A library that ends the process before the check's end has not been checked.
   if (WEXITSTATUS(status) != 0 || doing != kLast) {
     return {PluginCheck::bad,
             fmt::format("plugin error: {}: the process ended in {} with exit code {}",

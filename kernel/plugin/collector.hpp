@@ -13,8 +13,8 @@ struct DeviceKernel {
   Kernel kernel;
 };
 
-/// Takes down what one plugin registers. The host keeps it only when all of it is sound, so a
-/// plugin that throws half-way leaves nothing behind.
+/// Collects what one plugin registers. The host keeps it only when all of it is sound, so a plugin
+/// that throws half-way leaves nothing behind.
 class Collector : public Registrar {
  public:
   void add_kernel(std::string_view device, Kernel kernel) override;

@@ -94,7 +94,7 @@ void tell_plugin(Line& line, const void* at) {
     if (dladdr(frames[i], &info) == 0) continue;
     const char* path = plugin_of(info.dli_fname);
     if (path == nullptr) continue;
-    // Where a call returns to may be beyond the end of what called.
+    // A return address may lie beyond the end of the function that called.
     const u64 back = frames[i] == at ? 0 : 1;
     const u64 offset =
         reinterpret_cast<u64>(frames[i]) - reinterpret_cast<u64>(info.dli_fbase) - back;
@@ -129,7 +129,7 @@ rlim_t pages_in_use() {
   return pages;
 }
 
-// What makes code while it runs, as oneDNN does, crashes where it is denied memory.
+// A library that makes code while it runs, as oneDNN does, crashes where it is denied memory.
 void tell_memory_limit(Line& line) {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
@@ -178,7 +178,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
     tell(line, doing, interrupted(context));
   }
   g_crash_signals.restore();
-  // What the processor found happens again on return; what was sent has to be sent again.
+  // A fault of the processor happens again on return; a signal that was sent has to be sent again.
   if (info == nullptr || info->si_code <= 0) raise(signal);
 }
 
@@ -198,7 +198,7 @@ void at_exit(int code, void*) {
   if (told != code) syscall(SYS_exit_group, told);
 }
 
-// Its code is not known to it; a run that is not finished must not end with 0.
+// The hook does not know the exit code; an unfinished run must not end with 0.
 void in_quick_exit() {
   if (told_code("quick_exit", 0, false) != 0) syscall(SYS_exit_group, 1);
 }

@@ -18,8 +18,8 @@ class CrashWatch {
 
   /// A file whose code counts as a plugin's until the process ends.
   static void add_plugin(const std::string& path) noexcept;
-  /// For what takes the place of libc's _exit, which has no hook: tells that the process is ended,
-  /// where a component does it, and returns the code to end it with.
+  /// For a function in place of libc's _exit, which has no hook: tells that a component ends the
+  /// process, and returns the code to end it with.
   static int ended_by(const char* how, int code) noexcept;
 };
 

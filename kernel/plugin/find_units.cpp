@@ -32,7 +32,7 @@ DeviceUnits none(std::string why) { return {0, std::move(why)}; }
 }  // namespace
 
 DeviceUnits find_units(const ComponentInfo& device, std::chrono::milliseconds patience) try {
-  // Time is counted in rounds, so that of a job that is suspended one round passes.
+  // Counts time in rounds, so that a suspended job loses one round only.
   const std::chrono::milliseconds round = std::min(patience, std::chrono::milliseconds(500));
   GuardedChild child = fork_guarded();
   if (child.is_here()) answer(device, child.pipe());

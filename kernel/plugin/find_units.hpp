@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// What ComponentInfo::units of a device says, asked in a child process: a driver may crash or
-/// hang, and a process that has called one may not be forked. There are no units then, and the text
-/// says what happened.
+/// Asks ComponentInfo::units of a device in a child process: a driver may crash or hang, and a
+/// process that has called one may not be forked. Then there are no units, and the text says what
+/// happened.
 DeviceUnits find_units(const ComponentInfo& device, std::chrono::milliseconds patience);
 
 }  // namespace tessera

@@ -72,7 +72,7 @@ int kill_children() noexcept {
       if (pid == child) ended = true, status = one;
     }
   }
-  // What lost its parent is a child of the guard now, and its children will be.
+  // Orphans are children of the guard now, and their children will be.
   while (kill_children() > 0 && waitpid(-1, nullptr, 0) > 0) continue;
   end_like(status);
 }

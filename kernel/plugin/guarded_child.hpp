@@ -12,7 +12,7 @@ namespace tessera {
 /// For one thread, that of fork_guarded().
 class GuardedChild {
  public:
-  /// In the child, where the end of the pipe is one to write to.
+  /// Is this the child, where the end of the pipe is one to write to?
   bool is_here() const { return guard_ == 0; }
   int pipe() const { return pipe_; }
 
@@ -23,7 +23,7 @@ class GuardedChild {
   /// Ends it and waits for that, but no longer than 2 s: what hangs in the system's kernel may not
   /// be killed. Then the guard stays, and ends with it.
   void end();
-  /// After News::ended, and after end() where that has seen the end, it is waitpid's; else 0.
+  /// The status of waitpid after News::ended, or after an end() that has seen the end; else 0.
   int status() const { return status_; }
 
  private:

@@ -47,7 +47,7 @@ void require_fit(const std::filesystem::path& path,
   }
 }
 
-// What can be refused without running anything of the library.
+// Refuses what can be refused without running anything of the library.
 void check_symbols(const LibraryFile& file) {
   const auto& symbols = file.symbols;
   if (!file.has_symbols) return;  // no section headers: the descriptor will tell

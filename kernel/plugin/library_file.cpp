@@ -28,7 +28,7 @@ constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;
 constexpr std::size_t kLongestText = 4096;  // of a symbol, of the fields of a build
 constexpr std::string_view kOurs = "tessera_";
 
-// Copies: nothing in the file is known to be aligned, or even there.
+// Reads by copying: nothing in the file is known to be aligned, or even there.
 template <class T>
 std::optional<T> at(std::string_view bytes, u64 offset) {
   T value;

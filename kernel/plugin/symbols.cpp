@@ -35,8 +35,8 @@ class File {
   int descriptor_;
 };
 
-// The symbol of a function that holds `address`, in one table. `left`: how many symbols of the file
-// are looked at in all, so that a crash is told in seconds whatever its tables claim.
+// The symbol of a function that holds `address`, in one table. `left` bounds how many symbols of
+// the file are looked at, so that a crash is told in seconds whatever its tables claim.
 bool find(
     const File& file, const Elf64_Shdr& table, u64 address, u64& left, Elf64_Sym& found) noexcept {
   std::array<Elf64_Sym, 64> some;

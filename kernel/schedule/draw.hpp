@@ -16,7 +16,7 @@ std::string draw(const PipelineSchedule& schedule, const PipelineShape& shape);
 /// What a timeline was played with.
 struct PlayedTimes {
   std::string_view unit;  ///< of its axis
-  std::string_view from;  ///< where its bubble comes from, which other times make another number
+  std::string_view from;  ///< what the bubble rests on: other costs give another number
 };
 /// Times of a schedule by itself (unit_cost).
 inline constexpr PlayedTimes kUnitTimes{"forwards of a microbatch; a backward takes two",

@@ -18,11 +18,11 @@ struct LayerAction {
 };
 
 /// The order of one rank, expanded: `layers` of each chunk. A pair (Orders::leads) runs layer by
-/// layer, of each layer forward before backward: the first layer of the one pass with the last of
-/// the other, the second with the last but one, and what one of them has more follows alone. Where
-/// the pair sends something to another rank, it ends with the weight half of its last backward
-/// layer. This is the order in which a lowered plan comes to the layers, and in which the graphs of
-/// captured layers are replayed.
+/// layer, forward before backward: the first layer of the one pass with the last of the other, the
+/// second with the last but one, and surplus layers follow alone. Where the pair sends something to
+/// another rank, it ends with the weight half of its last backward layer. This is the order in
+/// which a lowered plan comes to the layers, and in which the graphs of captured layers are
+/// replayed.
 ///
 /// Source: the order that Megatron-Core's transformer/cuda_graphs.py captures in when exchanges of
 /// experts overlap. It lists a pair as B, F after one warm-up forward less; here a pair is F, B,

@@ -126,7 +126,7 @@ std::vector<PlannedExchange> exchanges_of_rank(int rank,
       before = std::max(before, exchanges[exchanges.size() - 2].before);
     }
     exchange.before = std::max(exchange.before, before);
-    // What is received together with a send is waited for with it.
+    // An exchange is waited for as a whole, so what it receives counts, too.
     exchange.released =
         std::max(exchange.released, sends ? releases.release(*message) : releases.reader(*message));
     previous = message;

@@ -21,7 +21,7 @@ PipelineShape shape_of(const PipelineSchedule& schedule,
   shape.chunks = schedule.chunks();
   shape.microbatches = static_cast<int>(microbatches);
   shape.training = training;
-  // So that schedules may count what their ranks do with an int.
+  // A limit, so that schedules may count what their ranks do with an int.
   constexpr i64 kMostActions = i64{1} << 24;
   const i64 passes = i64{ranks} * shape.chunks;
   if (microbatches > kMostActions / passes) {

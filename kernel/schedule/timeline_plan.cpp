@@ -85,7 +85,7 @@ class PlanPlayer {
 
  private:
   /// Tasks that end with an exchange: its receives, its sends, both; and what its transfers wait
-  /// for on a single stream. -1 of other actions.
+  /// for on a single stream. -1 for other actions.
   struct Ends {
     int received = -1, sent = -1, whole = -1, before = -1;
   };

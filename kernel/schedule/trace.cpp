@@ -81,8 +81,8 @@ class Events {
           details);
   }
 
-  // What a Reduce or a Gather has posted, until the first action that reads it begins its work. Of
-  // several buckets at once: events that may overlap.
+  // What a Reduce or a Gather has posted, until the first action that reads it begins its work.
+  // Events of several buckets may overlap.
   void bucket_under_way(std::size_t bucket, std::size_t reader) {
     if (track_of(action_at(bucket).kind) != kCollective) return;
     Json details = details_of(bucket);

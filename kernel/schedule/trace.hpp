@@ -22,7 +22,7 @@ struct ActionTimes {
 /// Integers that one action of a plan reads back and another one waits for.
 struct TracedReadback {
   int from = 0, to = 0;
-  int phase = 0;  ///< of the plan, that reads them back: one of those of a graph, maybe
+  int phase = 0;  ///< phase that reads them back; in a graph, perhaps one of several
 };
 
 /// What one rank did in one step, or will do.

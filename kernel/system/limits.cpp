@@ -284,8 +284,8 @@ void require_threads(int count) {
         room + 1,
         threads_text());
   }
-  // As the device will do with all of them: two show what is wrong with the settings of OpenMP. On
-  // a thread whose team ends with it.
+  // Starts a team of two as the device will start the whole: that shows what is wrong with the
+  // settings of OpenMP. Runs on a thread whose team ends with it.
   std::exception_ptr error;
   std::jthread([&] {
     try {

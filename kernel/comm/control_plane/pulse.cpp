@@ -76,7 +76,7 @@ Pulse::~Pulse() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
-    // Then its last call waits for an answer.
+    // The thread may still wait for an answer to its last call.
     auto* routed = dynamic_cast<RoutedStore*>(&store_);
     if (store_is_silent() && routed != nullptr) routed->hang_up();
   }
@@ -141,7 +141,7 @@ std::string Pulse::who_is_silent(ErrorKind kind) noexcept try {
     report();
     const auto patience = 2 * kPeriods * period_ + 1s;
     if (kind == ErrorKind::peer_failed)
-      store_.get(kLooking, 300ms);  // by a rank that told this one
+      store_.get(kLooking, 300ms);  // by a rank that asked this one
     const bool mine = kind == ErrorKind::peer_silent && store_.add(kLooks, 1) == 1;
     if (!mine) return store_.get(kFound, patience);
     store_.set(kLooking, "");
@@ -156,7 +156,7 @@ std::string Pulse::who_is_silent(ErrorKind kind) noexcept try {
 }
 
 std::string Pulse::look() {
-  std::map<i64, std::optional<Beat>> first, last;  // of ranks that may be the one
+  std::map<i64, std::optional<Beat>> first, last;  // beats of ranks that may be the one
   for (i64 rank = 0; rank < world_; ++rank) {
     if (rank != rank_) first[rank] = parse(find(beat_key(rank)));
   }
@@ -183,7 +183,7 @@ std::string Pulse::look() {
       still.push_back(rank);
     }
   }
-  // Before those that stand still: ranks that start wait in the store, where nobody tells them.
+  // These come first: ranks that start wait in the store, where they record no move.
   std::vector<std::string> gone;
   if (!absent.empty()) gone.push_back(fmt::format("{} did not start", rank_list(absent)));
   if (!frozen.empty()) {
@@ -191,7 +191,7 @@ std::string Pulse::look() {
     gone.push_back(frozen_text(frozen, seconds.count()));
   }
   if (!gone.empty()) return fmt::format("{}", fmt::join(gone, "; "));
-  // Of several, and before the first action, some may wait where nobody tells them.
+  // With several, and before the first action, some may wait where they record no move.
   if (still.size() == 1 && last[still[0]]->moves > 0) {
     return fmt::format(
         "rank {} neither reports nor moves: its process lives and waits for no other rank, but "

@@ -14,12 +14,12 @@
 
 namespace tessera {
 
-/// Where the store has a rank's pulse: a text that is another one at every beat.
+/// The key of a rank's pulse in the store: a text that changes at every beat.
 std::string beat_key(i64 rank);
 /// Whether a rank has a pulse, and so has started. Throws the store's own errors.
 bool has_pulse(Store& store, i64 rank);
 
-/// What is said of a store that leaves calls unanswered.
+/// The text for a store that leaves calls unanswered.
 inline constexpr std::string_view kStoreIsSilent =
     "the process that serves the store (rank 0 or the launcher) does not answer: it is stopped, or "
     "out of reach";
@@ -30,7 +30,7 @@ inline constexpr std::string_view kStoreIsSilent =
 /// there are none, the rank that neither reports a failure nor moves.
 class Pulse {
  public:
-  /// `timeout`: of a collective; it settles how often a pulse beats. `progress`, which outlives it,
+  /// `timeout` of a collective settles how often the pulse beats. `progress`, which outlives it,
   /// shows whether the rank moves.
   Pulse(Store& store,
         i64 rank,
@@ -41,12 +41,12 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  /// This rank says itself what is wrong with it: it is not the one that others look for.
+  /// This rank tells its failure itself, so it is not the one that others look for.
   void report() noexcept;
 
-  /// For an error of this rank that another one is to blame for: who that is, "rank 3 neither
-  /// reports nor moves …"; empty when nobody can be told. Takes some seconds; one rank looks and
-  /// the others repeat what it found.
+  /// Names the rank that is to blame for an error of this one: "rank 3 neither reports nor moves
+  /// …"; empty when nobody can be told. Takes some seconds; one rank looks and the others repeat
+  /// what it found.
   std::string who_is_silent(ErrorKind kind) noexcept;
 
  private:
@@ -61,7 +61,7 @@ class Pulse {
   const i64 rank_, world_;
   const std::chrono::milliseconds period_;
   const Progress& progress_;
-  std::atomic<Clock::rep> answered_;  // when the store did last
+  std::atomic<Clock::rep> answered_;  // when the store last answered
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false, reported_ = false;

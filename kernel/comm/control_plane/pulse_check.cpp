@@ -19,7 +19,7 @@ void PulseCheck::require_alive(i64 rank) {
     beat = store_.get(beat_key(rank), 0ms);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::peer_silent) throw;
-    return;  // it has none, as ranks that are threads of one process
+    return;  // ranks that are threads of one process have none
   }
   const auto now = Clock::now();
   const Clock::duration passed = now - std::exchange(asked_, now);

@@ -7,16 +7,16 @@
 
 namespace tessera {
 
-/// Asks now and then whether a rank that is waited for lives. What it does may take minutes, as
-/// writing a checkpoint does; its pulse beats all the while (pulse.hpp).
+/// Checks now and then that a rank that is waited for lives. Its work may take minutes, as writing
+/// a checkpoint does; its pulse beats all the while (pulse.hpp).
 class PulseCheck {
  public:
-  /// `silence`: for how long a pulse may not beat. Two seconds at least, as hosts may be busy.
+  /// `silence`: the longest time without a beat. At least two seconds, as hosts may be busy.
   PulseCheck(Store& store, std::chrono::milliseconds silence);
   std::chrono::milliseconds silence() const { return silence_; }
-  /// Throws Error with ErrorKind::peer_silent where the rank has a pulse, and it beat at no call
-  /// for so long; and the store's own errors. To be called more often than twice in the silence:
-  /// what is longer between two calls does not count.
+  /// Throws Error with ErrorKind::peer_silent where the rank has a pulse that did not beat for so
+  /// long; and the store's own errors. Call it more than twice in that time: a longer time between
+  /// two calls does not count.
   void require_alive(i64 rank);
 
  private:

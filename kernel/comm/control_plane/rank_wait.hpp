@@ -26,11 +26,11 @@ class RankWait {
            const WaitLimits& limits,
            std::optional<std::stop_token> stop = {},
            Deadline deadline = Deadline::timeout);
-  /// The text at `key`, which `rank` writes. `what` it is, for the Error of kind peer_silent that
-  /// says after how long it did not come.
+  /// Returns the text at `key`, which `rank` writes. Where it does not come, throws an Error of
+  /// kind peer_silent that names `what` and the time waited.
   std::string get(const std::string& key, i64 rank, std::string_view what);
-  /// The text, or nothing where nobody has written it within `wait`. Throws what the store does
-  /// where a rank has failed or the store is gone, and with peer_silent where it is silent.
+  /// Returns the text, or nothing where nobody has written it within `wait`. Throws the store's
+  /// error where a rank has failed or the store is gone, and peer_silent where it is silent.
   std::optional<std::string> look(const std::string& key, std::chrono::milliseconds wait);
   /// Sleeps; ends early with an Error where it is told to stop.
   void pause(std::chrono::milliseconds time) const { pause(time, stop_); }
@@ -48,8 +48,8 @@ class RankWait {
   std::optional<PulseCheck> pulse_;
   StoodStill stood_still_;
   Clock::time_point begin_ = Clock::now();
-  Clock::time_point answered_ = begin_;  // when the store did last
-  int unanswered_ = 0;  // one may be of a time in which this process stood still itself
+  Clock::time_point answered_ = begin_;  // when the store last answered
+  int unanswered_ = 0;                   // one may be due to this process standing still
 };
 
 }  // namespace tessera

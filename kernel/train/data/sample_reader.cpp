@@ -82,7 +82,7 @@ i64 SampleReader::position(i64 local) const {
   return zigzag::chunk(context_ranks_, context_rank_, local / length) * length + local % length;
 }
 
-// Where a file is no longer as it was, that is why.
+// Where a file has changed, the error says so: that is why it could not be read.
 void SampleReader::read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
   try {
     dataset_.read(set, ordinal, out);

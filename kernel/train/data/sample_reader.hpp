@@ -76,7 +76,7 @@ class SampleReader {
 };
 
 /// The first term of the run's loss that is no mean over a mask of the data; empty: there is none.
-/// What fills the last batch of a validation up has such a loss too, and nothing takes it out.
+/// Samples that fill up the last batch of a validation have such a loss, which nothing takes out.
 std::string unmasked_loss(const ModelParts& parts);
 
 }  // namespace tessera

@@ -57,7 +57,7 @@ void StepInputs::upload(Context& cx, const Request& now, const Request* next, i6
   block.copied = device_.record(*cx.stream);
   block.request = {};
   if (next == nullptr) return;
-  // Long ago: the device is never more than a step behind (TrainStep waits for its statistics).
+  // Done long ago: the device is at most a step behind (TrainStep waits for its statistics).
   if (!device_.query(other.copied)) {
     device_.join(other.copied, kNoDeadline, "the inputs of an earlier step");
   }

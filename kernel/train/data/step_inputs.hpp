@@ -24,8 +24,8 @@ class StepInputs {
     bool operator==(const Request&) const = default;
   };
 
-  /// All of them outlive it. `microbatches`: of one step. `room`: as many as memory is taken and
-  /// copied for, where a dry step has fewer than those that it stands for.
+  /// All of them outlive it. `microbatches`: of one step. `room`: microbatches that memory is taken
+  /// and copied for; a dry step may have fewer.
   StepInputs(const Dataset& dataset,
              ModelParts& parts,
              const BatchShape& shape,
@@ -45,7 +45,7 @@ class StepInputs {
   const Tensor& weights() const { return weights_; }
   /// i64 [1], of the same: the flag.
   Tensor flag() const { return weights_.slice(0, reader_.losses(), 1); }
-  /// On the device, of one step.
+  /// Bytes on the device, of one step.
   i64 bytes() const { return memory_.bytes(); }
   /// Puts the inputs of a microbatch of the step into its bundle.
   void load(int microbatch, Bundle& bundle) const;

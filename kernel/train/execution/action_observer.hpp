@@ -8,14 +8,14 @@ class ActionObserver {
  public:
   virtual ~ActionObserver() = default;
   virtual void before(const Plan&, const PlanAction&) {}
-  /// When what it waits for has come, before its own work. Not for one that throws before.
+  /// Called when what the action waits for has come, before its own work.
   virtual void ready(const Plan&, const PlanAction&) {}
-  /// Once it is done.
+  /// Called once it is done.
   virtual void after(const Plan&, const PlanAction&) {}
-  /// In the catch block of an action that threw: may throw something better.
+  /// Called in the catch block of an action that threw: may throw something better.
   virtual void failed(const Plan&, const PlanAction&) {}
 
-  /// Around the replay of a whole step (graph/step_graph), of whose actions nobody is told.
+  /// Called around the replay of a whole step (graph/step_graph), whose actions are not told.
   virtual void replaying(i64 /*step*/) {}
   virtual void replayed() {}
 };

@@ -12,14 +12,14 @@ struct TracedValue {
   bool defined = false, gradient = false;  ///< does it need a gradient?
   Shape shape;
   DType dtype = DType::fp32;
-  const void* address = nullptr;  ///< equal for equal memory; nothing is there
+  const void* address = nullptr;  ///< equal for equal memory; there is no data
 };
 
 /// What the phases of one chunk find in the bundle of a microbatch and what of it they read,
 /// forward and backward.
 class TracedChunk {
  public:
-  /// By bundle slot, before phase `phase`; after all of them for their number.
+  /// Values by bundle slot before phase `phase`; with the number of phases, after all of them.
   const std::vector<TracedValue>& before(int phase) const {
     return values_.at(static_cast<std::size_t>(phase));
   }

@@ -48,7 +48,7 @@ double Evaluation::validate(i64 samples) {
   return losses_->flush(cx).at(0).loss;
 }
 
-// This rank's, over all rounds: they are known before the first forward.
+// This rank's weights over all rounds, which are known before the first forward.
 Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
   const SampleReader& reader = inputs_->reader();
   std::vector<i64> weights(static_cast<std::size_t>(reader.losses()), 0);

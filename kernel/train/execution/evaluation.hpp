@@ -21,7 +21,7 @@ class Evaluation {
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.
   double validate(i64 samples);
-  /// Where `logits` keeps what it need not run again; none: some phase needs whole sequences.
+  /// A cache for `logits`; none where some phase needs whole sequences.
   std::unique_ptr<SequenceCache> make_cache() const;
   /// Runs the tokens of one sample without targets and returns the logits of the last one over the
   /// unpadded vocabulary, the same on every rank. All ranks call it. With a cache they follow the

@@ -14,7 +14,7 @@ struct GraphUse {
   i64 input_bytes = 0;             ///< memory that is written around graphs, of all slots
   i64 slot_bytes = 0;              ///< the slots' own arenas
   i64 scratch_bytes = 0;           ///< arenas that all graphs share
-  i64 launches = 0, replayed = 0;  ///< of operations, in a step; replayed: of them, in graphs
+  i64 launches = 0, replayed = 0;  ///< operations of a step; those of them in graphs
   /// "24 graphs of 6 segments in 2 slots, …", "1 graph of a whole step, …".
   std::string text() const;
 };

@@ -33,7 +33,7 @@ void RateTable::cover(i64 done) {
   if (done + 2 > end_) fill_block();
 }
 
-// What it replaces is a whole block back: no step under way reads it, and its copy is long done.
+// It replaces rates a whole block old: no step under way reads them, and their copy is long done.
 void RateTable::fill_block() {
   const i64 place = end_ % (2 * block_), offset = place * dtype_size(DType::fp64);
   const std::span<double> rates = host_.as<double>(block_, offset);

@@ -20,7 +20,7 @@ class RateTable {
   /// way.
   void cover(i64 done);
   const Tensor& tensor() const { return rates_; }
-  /// That of one update, which need not be in the table.
+  /// The rate of one update, which need not be in the table.
   double of(i64 update) const { return schedule_.rate(std::min(update, last_)); }
 
  private:

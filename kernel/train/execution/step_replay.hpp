@@ -15,7 +15,7 @@ class StepReplay {
   /// What a step does between fixed inputs and fixed results.
   using Body = StepGraph::Step;
 
-  // One of these, once, before the first step.
+  // Call one of these, once, before the first step.
 
   void prepare_nothing() { prepared_ = true; }
   /// Takes the memory of a whole step, which is captured after the first one. `asked`: what a step

@@ -45,13 +45,13 @@ class StepState {
 
   /// Has the learning rates that the step may need. Returns the moment on the device.
   Event begin(Context& cx);
-  /// When all gradients are summed: StepStatistics::sum.
+  /// Called when all gradients are summed: StepStatistics::sum.
   void sum(Context& cx, Optimizer& optimizer, const Tensor& stop_requests) const {
     statistics_.sum(cx, optimizer, stop_requests);
   }
   /// What decide() will find of these gradients. Waits for the device.
   FoundInf found_inf() const;
-  /// The update is to be left out, as where gradients are not finite.
+  /// Makes decide() leave the update out, as where gradients are not finite.
   void refuse(Context& cx) const;
   /// Decides norm, clipping, learning rate, loss scale, and whether there is an update.
   void decide(Context& cx, double clip) const;

@@ -14,13 +14,13 @@ namespace tessera {
 
 namespace {
 
-// In which replicas send each other gradients.
+// The dtype in which replicas send each other gradients.
 DType gradient_dtype_of(const RunConfig& config) {
   const std::string& dtype = config.parallel.gradient_dtype;
   return parse_dtype(dtype == "main" ? config.precision.main : dtype);
 }
 
-// Said under every layout, not only where replicas would update parts of parameters.
+// Refused under every layout, not only where replicas would update parts of parameters.
 void require_elements(const UpdateRule& rule, const std::string& where) {
   for (const StateSpec& state : rule.state()) {
     if (state.shape == nullptr) continue;

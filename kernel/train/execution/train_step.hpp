@@ -53,11 +53,11 @@ class TrainStep {
   std::vector<StepLosses::Row> losses();
   bool losses_full() const { return losses_.full(); }
 
-  /// Between steps a rank may hold old values of parameters that others update. Afterwards all are
-  /// new: for whatever reads parameters there. All ranks call it.
+  /// Brings parameters up to date that other ranks update: between steps this rank may hold old
+  /// values. Call it before reading parameters there, on all ranks.
   void gather_parameters();
-  /// After parameters were written, by a step or between steps, on all ranks: the others have old
-  /// values of what this rank updates, and prepared weights are old.
+  /// Call after parameters were written, by a step or between steps, on all ranks: other ranks'
+  /// values of what this rank updates are old then, and so are prepared weights.
   void parameters_changed();
   /// Throws Error naming the first parameter that differs between replicas. All ranks call it.
   void check_replicas();

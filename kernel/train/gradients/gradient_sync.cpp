@@ -77,7 +77,7 @@ void GradientSync::reduce(Context& cx, int index) {
   sum_replicas(cx, bucket);
 }
 
-// What is rounded for the way takes memory until it is back, so few buckets are on it at once.
+// A rounded bucket takes memory until its sum is back, so few are under way at once.
 void GradientSync::sum_replicas(Context& cx, const Bucket& bucket) {
   ProcessGroup& replicas = *bucket.replicas;
   Tensor flat = bucket.flat, own = bucket.own, rounded;

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-// The schedule of now for a run of `steps` steps; nullptr: it is none for that.
+// Today's schedule for a run of `steps` steps; nullptr where it does not take that many.
 std::shared_ptr<LrSchedule> schedule_for(i64 steps, const RunSetup& setup) {
   try {
     LrArguments arguments{steps};

@@ -23,8 +23,8 @@ std::string told(const Changes& since);
 /// "\n  " before each line; of many the first ones and how many more.
 std::string indented(const std::vector<std::string>& lines);
 
-/// Warns of what nobody has changed and that has another value, or other rates, because run.steps
-/// has: the end of a decay.
+/// Warns of values and rates that nobody has changed and that differ because run.steps does: the
+/// end of a decay.
 void warn_of_length(const Changes& since, const RunSetup& setup);
 
 }  // namespace tessera

@@ -9,8 +9,8 @@ namespace tessera {
 struct ConversionArguments {
   std::filesystem::path from, out;  ///< `out` is a new folder
   std::string converter;            ///< its name; empty: the one that fits
-  /// Copies the tokenizer's files too: of a model, where there are any; of a checkpoint, where the
-  /// run had the tokenizer that the converter knows.
+  /// Copies the tokenizer's files too: those of a model, where there are any; those of a
+  /// checkpoint, where the converter knows the run's tokenizer.
   bool with_tokenizer = true;
 };
 

@@ -171,7 +171,7 @@ void check_schedule(const RunSetup& setup) {
   }
 }
 
-// What the layers find wrong, where something else keeps them from a step.
+// Finds what is wrong with the layers, where something else keeps them from a step.
 void build_layers(const RunSetup& setup, const std::shared_ptr<Device>& device) {
   Surveys surveys(setup, true);
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {

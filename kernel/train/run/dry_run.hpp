@@ -15,12 +15,12 @@ struct RankClass {
 };
 std::vector<RankClass> rank_classes(const RankGenerator& ranks);
 
-/// Derives the setup of a run and adds everything to the list that can be known to be wrong with it
-/// before a rank starts: the setup's problems, then those of one training step of each class of
-/// ranks over absent hardware, which finds shapes that do not fit, operations and dtypes that the
-/// device lacks, losses and metrics that cannot be collected. Where a problem or a doubtful section
-/// keeps a step from being tried, what does not rest on it is checked still. Errors of a component
-/// say where the configuration chose it. `threads`: CPU threads of a rank.
+/// Derives the setup of a run and adds to the list all that can be known to be wrong before a rank
+/// starts: the setup's problems, then those of one training step of each class of ranks over absent
+/// hardware, which finds shapes that do not fit, operations and dtypes that the device lacks,
+/// losses and metrics that cannot be collected. Where a problem or a doubtful section keeps a step
+/// from being tried, what does not rest on it is checked still. Errors of a component say where the
+/// configuration chose it. `threads`: CPU threads of a rank.
 RunSetup try_setup(const Resolved& config,
                    const PluginHost& plugins,
                    i64 world,

@@ -53,7 +53,7 @@ struct WrittenTokenizer {
 
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
-// That of the run, when `converter` knows its type.
+// The tokenizer of the run, where `converter` knows its type.
 WrittenTokenizer written_tokenizer(const Resolved& resolved,
                                    const Converter& converter,
                                    const Settings& theirs,
@@ -87,8 +87,8 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
   return written;
 }
 
-// Numbers of tokens into `theirs`: those that the model came with, or else those that its tokenizer
-// gives. Returns the keys of those that it has not.
+// Puts numbers of tokens into `theirs`: those that the model came with, or else its tokenizer's.
+// Returns the keys of tokens that it lacks.
 std::vector<std::string> put_token_ids(Settings& theirs,
                                        const Converter& converter,
                                        const WrittenTokenizer& tokenizer,
@@ -108,7 +108,7 @@ std::vector<std::string> put_token_ids(Settings& theirs,
   return none;
 }
 
-// Ids of other files beside the weights would be other texts.
+// With other tokenizer files beside the weights, ids would mean other texts.
 void require_same_tokenizer(const fs::path& from,
                             const CheckpointInfo& info,
                             const Resolved& resolved,
@@ -169,12 +169,12 @@ std::string shape_in(const TensorShapes& shapes, const std::string& name) {
   return found == shapes.end() ? "absent" : fmt::format("[{}]", fmt::join(found->second, ", "));
 }
 
-// What shapes do not show, as the epsilon of a norm: a converter may pass over it.
+// Warns of what shapes do not show, such as the epsilon of a norm: a converter may pass over it.
 void warn_of_unsaid(const Resolved& ours, const Resolved& described, const NamedConverter& by) {
   const std::string automatic = Value("auto").text();
   std::vector<std::string> unsaid;
   for (const Difference& d : differences(ours, described)) {
-    // Keys of one side only come with a type that differs.
+    // A key of one side only comes with a type that differs.
     if (!d.path.starts_with("model.") || d.derived || !d.left || !d.right) continue;
     if (d.left == automatic || d.right == automatic) continue;
     unsaid.push_back(fmt::format("{} is {} and not {}", d.path, *d.right, *d.left));
@@ -219,7 +219,7 @@ Conversion export_model(const ConversionArguments& arguments,
   const fs::path& from = arguments.from;
   const CheckpointIndex index = read_index(from);
   const Resolved resolved = resolve_stored(from, index, stored_config(from, index), plugins);
-  // Defaults of a plugin may be other ones today.
+  // A plugin's defaults may have changed.
   require_same_keys(from,
                     compare_meaning(index.info, *resolved.tree, nullptr),
                     "convert it with the version of these plugins that it was trained with");

@@ -42,7 +42,7 @@ bool of_a_tokenizer(const std::string& name) {
          matches(name, {"special_tokens_map.json", "*.model", "*.tiktoken", "tekken.json"});
 }
 
-// What changes texts that another program generates; tessera generate takes its own flags.
+// Settings of generation for another program; tessera generate takes its own flags.
 constexpr std::initializer_list<const char*> kOfGeneration = {
     "max_*",          "min_*",        "early_stopping",  "stop_strings",      "do_sample",
     "num_*",          "temperature",  "top_*",           "typical_p",         "*_cutoff",

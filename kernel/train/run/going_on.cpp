@@ -56,7 +56,7 @@ void require_same_curve(const GoingOn& run, const RunConfig& config) {
       folder);
 }
 
-// Where another length cuts the text, other samples are left. None: this version does not know it.
+// The sequence length of a stored configuration; none: this version does not know it.
 std::optional<i64> sequence_length_in(const std::string& stored) {
   try {
     const Config config = Config::stored(stored, "the checkpoint");

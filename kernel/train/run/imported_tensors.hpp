@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// The model's settings, in which tensors are two where the files hold other values under two names
-/// of one. Warns of each; throws ConfigError where the converter cannot say so.
+/// The model's settings, with two tensors instead of one where the files hold other values under
+/// its two names. Warns of each; throws ConfigError where the converter cannot say so.
 Settings apart_where_they_differ(const ForeignModel& model, const Converter& converter);
 
 /// Tensors of another format under our names, and what does not fit. `model` outlives it.

@@ -36,8 +36,8 @@ class LossWatch {
   bool once_more() { return ++in_a_row_ <= section_.bad_steps; }
   i64 in_a_row() const { return in_a_row_; }
 
-  /// After a rewind to `checkpoint`: which steps are passed over. The bad one; each further time in
-  /// a row one more before it, because a loss also tells of the update before it.
+  /// After a rewind to `checkpoint`: passes over the bad step and, each further time in a row, one
+  /// more before it, because a loss also tells of the update before it.
   void pass_over(const BadStep& bad, i64 checkpoint);
   /// Has a step after the last bad one had a good loss? Until then the update before may be what
   /// broke the parameters, and nothing may be saved.

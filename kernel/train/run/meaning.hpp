@@ -21,8 +21,8 @@ struct Meaning {
   std::string tokenizer_now;          ///< the other one
   bool tokenizer_known = true;        ///< a checkpoint of a model from elsewhere may have none
 
-  /// Of these, what nobody has named: patterns of `allowed` are removed, keys and tokenizer alike.
-  /// Throws ConfigError for a pattern that names none of them.
+  /// Removes keys and tokenizer that a pattern of `allowed` names. Throws ConfigError for a pattern
+  /// that names none of them.
   void allow(const std::vector<std::string>& allowed);
   bool same() const { return keys.empty() && tokenizer.empty(); }
   /// A line each, indented: "\n  model.heads: 4, now 2".

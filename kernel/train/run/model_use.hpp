@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// What the tables of a configuration may speak of and a model has or not. Of one rank, or of
-/// several together.
+/// What a model has of that which tables of a configuration speak of, on one rank or on several
+/// together.
 struct ModelUse {
   std::vector<PhaseInfo> blocks;          ///< phases of blocks
   bool experts = false;                   ///< parameters that are cut along an axis of the experts

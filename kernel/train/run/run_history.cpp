@@ -60,7 +60,7 @@ std::string text_in(const JsonTree& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Plugins that are others than before, by name.
+// Plugins that have changed, by name.
 std::string other_plugins(const JsonTree& before, const RunPart& part) {
   constexpr std::size_t kShown = 8;
   std::map<std::string, int> seen;  // each text, before - now
@@ -84,7 +84,7 @@ std::string other_plugins(const JsonTree& before, const RunPart& part) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// What is another one than in the last part, a line each.
+// What has changed since the last part, a line each.
 std::vector<std::string> others_than(const JsonTree& before, const RunPart& part) {
   std::vector<std::string> others;
   if (!before.is_object()) return others;
@@ -100,7 +100,7 @@ std::vector<std::string> others_than(const JsonTree& before, const RunPart& part
   return others;
 }
 
-// As a process that was killed while it wrote leaves it.
+// Does the file end within a line, as a process that was killed while writing leaves it?
 bool ends_within_a_line(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
   std::ifstream in(file, std::ios::binary | std::ios::ate);

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// What a part of a run is made with: from one start of the program to its end.
+/// A part of a run, from one start of the program to its end: what it is made with.
 struct RunPart {
   i64 step = 0;              ///< that the run had before
   std::string tessera;       ///< version_text()
@@ -30,8 +30,8 @@ class RunHistory {
   /// Says on standard error, where the run `goes_on`, what is not as it was in its last part:
   /// "host: a, now b". Throws Error naming the file.
   void begin(const RunPart& part, bool goes_on);
-  /// Of what has begun; else nothing is done. `outcome` is "finished", "stopped" or "failed", with
-  /// the reason then. The training is over: that this cannot be written is a warning.
+  /// Ends the part that has begun, if one has. `outcome` is "finished", "stopped" or "failed", with
+  /// the reason then. Where this cannot be written there is a warning: the training is over.
   void end(i64 step, std::string_view outcome, std::string_view error = {}) noexcept;
 
  private:

@@ -41,7 +41,7 @@ StepRange RunReporter::asked_records() const {
   return all;
 }
 
-// Observers keep files of another configuration, so it is the last that is replaced.
+// Observers set files of another configuration aside, so this one is replaced last.
 RunStart RunReporter::announce() {
   RunStart start = run_start(training_, start_);
   emit(start);

@@ -25,7 +25,7 @@ class RunSaver {
 
   /// Is a checkpoint due after the last step? `final`: it is the run's last one.
   bool due(bool final) const;
-  /// When the losses up to here are judged: whether a save that is due is made. After a bad step it
+  /// Is a save that is due made? Call it when the losses up to here are judged. After a bad step it
   /// waits for a good one. Throws where the data's files have changed, or an earlier save has
   /// failed.
   bool may_save(bool due, bool final);

@@ -98,7 +98,7 @@ void StartCheck::require_fit() const {
   if (!run_->over) warn_of_length(run_->since, setup_);
 }
 
-// What a run would take of another one's checkpoint. A run that goes on takes nothing of it.
+// Checks what a new run takes from another run's checkpoint. A run that goes on takes nothing.
 void StartCheck::require_initial() const {
   const CheckpointSection& section = setup_.config->checkpoint;
   if (section.init_from.empty()) return;

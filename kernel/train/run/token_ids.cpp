@@ -56,7 +56,7 @@ std::optional<Value> tokens_in(const Claims& claims,
   return std::holds_alternative<Value::Array>(value.data) ? Value(kept) : kept[0];
 }
 
-// What a file says in `kKeys`, without what is no token of the model.
+// What a file says in `kKeys`, without numbers that are no token of the model.
 Settings ids_in(Claims& claims, i64 vocabulary) {
   Settings ids;
   std::vector<std::string> beyond;

@@ -135,7 +135,7 @@ class Trainer {
   // A bad step ends it before anything is saved.
   std::optional<BadStep> after_step(bool stopped) {
     const bool last = steps() == config().run.steps, final = stopped || last;
-    // None more for a stop: a job that was told to stop may have seconds to save.
+    // No validation for a stop: a job that was told to stop may have seconds to save.
     const i64 every = config().validation.every_steps;
     const bool validate = every > 0 && (due(every) || last);
     const bool save_due = saver_.due(final);
@@ -191,7 +191,7 @@ bool train_rank(const TrainerArguments& arguments) {
   try {
     const StartingPoint start = trainer.start();
     begun = true;
-    // Where all is done no file is changed: they tell of keys that trained.
+    // Where all is done no file is changed: files tell of the keys that trained.
     return start.over || trainer.run(start);
   } catch (const std::exception& error) {
     trainer.fail_run(error, begun);

@@ -16,8 +16,8 @@ namespace tessera {
 struct TrainerArguments {
   const RunSetup* setup = nullptr;  ///< outlives the training
   RankIdentity identity;
-  /// Asked before every step: end early, save, exit well. All ranks stop after the same step, the
-  /// one after that which begins next.
+  /// Asked before every step; true: end early, save, exit well. All ranks stop after the same step,
+  /// the one after that which begins next.
   std::function<bool()> stop;
   /// Called before the first step: the start is over, and from now on `stop` is asked.
   std::function<void()> begin;
@@ -30,7 +30,7 @@ struct TrainerArguments {
   bool json = false;  ///< console output is for programs
 };
 
-/// A rank that lives may take its time, as with a large checkpoint; one that does not, none.
+/// A rank that lives may take its time, as with a large checkpoint; a dead one gets none.
 inline WaitLimits wait_limits_of(const RunSetup& setup) {
   const RankSpec spec = rank_spec_of(setup);
   return {spec.init_timeout, spec.timeout};

@@ -13,11 +13,11 @@ class Unused {
   Unused(const RunSetup& setup, ProblemList& problems, std::string table)
       : setup_(setup), problems_(problems), table_(std::move(table)) {}
 
-  // Who wrote the key that switches the others off means it: a run that leaves out what its file
-  // asks for. Where nobody did, it was forgotten.
+  // Whoever wrote the key that switches others off means it. Where nobody wrote it, it was
+  // forgotten.
   bool left(std::string_view key) const { return setup_.maker->origin(table_, key) == "default"; }
 
-  // A dumped configuration has all keys, so what is as by default is not meant.
+  // A dumped configuration has all keys, so a key at its default does not count as set.
   template <class T>
   void add(std::string_view key, const T& value, const T& initial, std::string_view why) const {
     if (value == initial) return;

@@ -16,7 +16,7 @@ namespace tessera {
 
 namespace {
 
-// Of an address only where it lies within its line: kernels are chosen by alignment.
+// Of an address, only the place within its line counts: kernels are chosen by alignment.
 constexpr i64 kLine = 256;
 
 // Arguments of a launch over absent hardware. Each launch is kept once, whatever its addresses.

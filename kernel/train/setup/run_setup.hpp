@@ -23,8 +23,8 @@ struct RunSetup {
   const RunConfig* config = nullptr;       ///< outlives the setup
   std::shared_ptr<const ConfigTree> tree;  ///< of the same
   std::optional<StoredParameters> stored;  ///< of the same
-  /// Another run's configuration, which a checkpoint has as text, with the plugins of this one.
-  /// Throws ConfigError where these do not take it.
+  /// Resolves another run's configuration, which a checkpoint has as text, with the plugins of this
+  /// run. Throws ConfigError where these do not take it.
   std::function<Resolved(const std::string& text)> resolve;
   std::shared_ptr<ComponentMaker> maker;
   Layout layout;
