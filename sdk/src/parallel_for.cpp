@@ -13,7 +13,7 @@ namespace {
 /// from the thread use as many.
 class Threads {
  public:
-  // Of a dynamic team nobody could say how large it is.
+  // Nobody could say how large a dynamic team is.
   Threads() {
     omp_set_dynamic(0);
     set(1);

@@ -28,7 +28,7 @@ std::string setting(const char* name, std::string_view otherwise) {
 
 bool levels_used_up() { return omp_get_active_level() >= omp_get_max_active_levels(); }
 
-// Of the calling thread; INT_MAX bytes where the system does not say.
+// The stack of the calling thread; INT_MAX bytes where the system does not say.
 std::size_t stack_bytes() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return INT_MAX;

@@ -51,7 +51,7 @@ std::vector<int> cpus_of_places() {
   return all;
 }
 
-// Of this thread's affinity mask.
+// CPUs of this thread's affinity mask.
 std::vector<int> cpus_of_mask() {
   constexpr std::size_t kMost = 1 << 16;  // CPUs; the system refuses a set that is too small
   std::vector<int> all;

@@ -33,7 +33,7 @@ struct LossSpec {
   /// Is it trained on without being a part of the run's loss? Then its value is a metric of this
   /// name.
   bool auxiliary = false;
-  /// Of tensor, context and data: the axes along which each rank adds a part of its own. Along the
+  /// Those of tensor, context and data along which each rank adds a part of its own. Along the
   /// others all ranks add the same value, which counts once.
   std::vector<Axis> partial = {Axis::context, Axis::data};
 };
@@ -64,9 +64,9 @@ class TESSERA_API BuildContext {
   virtual std::string scope() const = 0;
   /// The tensor-parallel part of this component, its collectives named after scope().
   TensorRegion tensor_region() const;
-  /// This rank's share of `whole` things (`what`: "inner features") that the ranks of a layout axis
-  /// have equally many of. Where they do not divide, it rejects the key that says how many there
-  /// are: "10 inner features do not divide among parallel.tensor = 4 ranks".
+  /// This rank's share of `whole` things (`what`: "inner features") that a layout axis divides
+  /// equally. Where they do not divide, it rejects the key that says how many there are: "10 inner
+  /// features do not divide among parallel.tensor = 4 ranks".
   i64 divide(i64 whole,
              std::string_view key,
              std::string_view what,
@@ -86,10 +86,10 @@ class TESSERA_API BuildContext {
   virtual CacheSlot cache_slot() = 0;
   /// Philox key of a random site of this component: (seed, scope, name).
   virtual u64 random_site(std::string_view name) = 0;
-  /// A loss term. Throws ConfigError when another layer has declared it otherwise.
+  /// Declares a loss term. Throws ConfigError when another layer has declared it otherwise.
   virtual LossTerm loss(const LossSpec& spec) = 0;
   virtual Metric metric(const MetricSpec& spec) = 0;
-  /// Integers of this component; it declares them once.
+  /// Declares integers that this component counts; once.
   virtual Counts counts(const CountSpec& spec) = 0;
   /// An operation of the rank's device, for plugins with operations of their own. During
   /// `config check` the handle is empty.

@@ -36,12 +36,12 @@ TESSERA_API Tensor reduce_scatter_rows(Context& cx,
                                        const Tensor& x,
                                        ProcessGroup& group,
                                        std::string_view name);
-/// Of rows that are the same on every member: forward this member's, backward all-gather.
+/// Rows that are the same on every member: forward this member's, backward all-gather.
 TESSERA_API Tensor split_rows(Context& cx,
                               const Tensor& x,
                               ProcessGroup& group,
                               std::string_view name);
-/// Back: forward all-gather, backward this member's rows of a gradient that every member has.
+/// Its inverse: forward all-gather, backward this member's rows of a gradient that all have.
 TESSERA_API Tensor join_rows(Context& cx,
                              const Tensor& x,
                              ProcessGroup& group,

@@ -39,8 +39,8 @@ class TESSERA_API StepSink {
   virtual void add_loss(Context& cx, LossTerm term, const Tensor& scalar) = 0;
   /// One contribution (fp64 [1]) to the metric's value of this step.
   virtual void report(Context& cx, Metric metric, const Tensor& scalar) = 0;
-  /// Adds 1 to integer e of a set for each e of `entries`, i32 [n, k]. Others than [0, size) add
-  /// nothing.
+  /// Adds 1 to integer e of a set for each e of `entries`, i32 [n, k]. Entries outside [0, size)
+  /// add nothing.
   virtual void count(Context& cx, Counts counts, i64 set, const Tensor& entries) = 0;
 };
 

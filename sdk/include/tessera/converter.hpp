@@ -85,20 +85,20 @@ class TESSERA_API Converter : public Identified {
   /// keys of config.json; each is read, or said to be harmless, or refused, and one that is left is
   /// an error of the host. Throws ConfigError naming what has no counterpart.
   Settings to_ours(Claims& theirs) const;
-  /// Back: the keys of config.json but for "model_type", which the host adds. `ours` has every key
-  /// of the resolved configuration below "model." and "batch."; a "model.vocab" that came from a
-  /// tokenizer is the number that it had. Throws ConfigError naming what the other format cannot
-  /// say. The host reads back what is returned, with to_ours(): a model of other parameters is an
-  /// error, a key below "model." with another value a warning.
+  /// The inverse: the keys of config.json but for "model_type", which the host adds. `ours` has
+  /// every key of the resolved configuration below "model." and "batch."; a "model.vocab" that came
+  /// from a tokenizer is the number that it had. Throws ConfigError naming what the other format
+  /// cannot say. The host reads back what is returned, with to_ours(): a model of other parameters
+  /// is an error, a key below "model." with another value a warning.
   Settings to_theirs(const Settings& ours) const;
   /// Where one of the sets is there, they and the others are copied to `folder`, an absolute path,
   /// and tokenizer() gives the keys below "tokenizer." that read them. A folder with a tokenizer of
   /// other files is an error unless the user asks for the model alone.
   TokenizerFiles tokenizer_files() const;
   Settings tokenizer(const std::string& folder, const Settings& theirs) const;
-  /// Of the model's tokenizer, nullptr where it is not converted. `written` has the keys of the
-  /// tokenizer_config.json that goes into the folder. Numbers that the model came with go before
-  /// these: `tessera convert` keeps them with the tokenizer.
+  /// Numbers from the model's tokenizer, nullptr where it is not converted. `written` has the keys
+  /// of the tokenizer_config.json that goes into the folder. Numbers that the model came with go
+  /// before these: `tessera convert` keeps them with the tokenizer.
   TokenIds token_ids(const Tokenizer* tokenizer, const Settings& written) const;
   /// The tokenizer_config.json of a folder whose tokenizer has none; `ours` are the run's keys
   /// below "tokenizer.". Empty: none is written.

@@ -84,8 +84,8 @@ class TESSERA_API Dataset : public Identified {
   std::string fingerprint() const;
   /// What the run's first lines say of a set.
   SetContent content(SampleSet set) const;
-  /// Files that a change of would change samples, alive as long as this. The run looks at them
-  /// before it saves, and when read() throws: of one that has changed it ends with the name.
+  /// Files whose change would change samples; alive as long as this. The run looks at them before
+  /// it saves, and when read() throws; it ends with the name of one that has changed.
   std::vector<const DataFile*> files() const;
 
  private:

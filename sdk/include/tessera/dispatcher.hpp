@@ -40,7 +40,8 @@ using Meanwhile = std::function<void()>;
 /// `rows_per_expert`: no rank has more rows for one expert, and exactly so many places are carried
 /// from each rank to each expert, so that all shapes are fixed. A place without a row is zero, with
 /// weight 0; it counts as a row of its expert, and stands anywhere among them. One rank alone is
-/// given it wherever experts × rows_per_expert rows are fewer than choices, and need hold no more.
+/// given `rows_per_expert` wherever experts × rows_per_expert rows are fewer than choices, and need
+/// hold no more.
 class TESSERA_API TokenDispatcher : public Identified {
  public:
   static constexpr std::string_view kKind = "dispatcher";
@@ -54,9 +55,9 @@ class TESSERA_API TokenDispatcher : public Identified {
   std::vector<HostSlot> reads() const;
   /// Do the shapes of what dispatch returns depend on the routing?
   Shapes shapes() const;
-  /// From what preprocess returned to the rows of this rank's experts, expert after expert. Calls
-  /// `meanwhile` once, while rows are under way where it can, and records it so that backward does
-  /// the same.
+  /// Sends what preprocess returned, and returns the rows of this rank's experts, expert after
+  /// expert. Calls `meanwhile` once, while rows are under way where it can, and records it so that
+  /// backward does the same.
   ExpertRows dispatch(Context& cx,
                       Bundle& bundle,
                       const ExpertRows& rows,
@@ -64,7 +65,7 @@ class TESSERA_API TokenDispatcher : public Identified {
   /// i64 [local experts]: how many of the rows that dispatch returned are each expert's; rows after
   /// the last one's are padding. Known from preprocess on, until unpermute.
   Tensor counts(const Bundle& bundle) const;
-  /// Results y [m, h] of the experts back to the ranks of their rows. `meanwhile` as in dispatch.
+  /// Sends results y [m, h] of the experts to the ranks of their rows. `meanwhile` as in dispatch.
   Tensor combine(Context& cx, Bundle& bundle, const Tensor& y, const Meanwhile& meanwhile) const;
   /// What combine returned, summed for each token: [n, h].
   Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const;

@@ -28,14 +28,14 @@ enum class ErrorKind : u8 {
   interrupted,  ///< a signal asked the run to end
 };
 
-/// Somebody else has to answer for it: reports of failures look for that rank.
+/// Is another rank to blame? Then reports of failures look for it.
 constexpr bool blames_peer(ErrorKind kind) {
   return kind == ErrorKind::peer_failed || kind == ErrorKind::peer_silent;
 }
 
 /// What was used up, where an error says so.
 enum class Resource : u8 { none, memory, open_files, file_size, threads };
-/// By an errno.
+/// The resource that an errno names.
 TESSERA_API Resource resource_of(int system_error) noexcept;
 
 /// What the system says of an errno, as a value of fail() and its like: `fail("cannot read {}: {}",
@@ -105,7 +105,7 @@ class TESSERA_API Error : public std::exception {
   Resource resource() const noexcept;
   Error& add(ErrorFrame::Kind kind, std::string_view text);
   Error& add(Resource resource);
-  /// The same as others are told of it: it happened on this rank, unless a rank is known.
+  /// The error as others are told of it: it happened on this rank, unless a rank is known.
   Error of_rank(i64 rank) const;
   /// What the program returns when this ends it.
   int exit_code() const noexcept { return kind() == ErrorKind::configuration ? 2 : 1; }
@@ -128,11 +128,11 @@ class TESSERA_API ConfigError : public Error {
   explicit ConfigError(const Error& error) : Error(error) {}
 };
 
-/// Call in a catch block: what was caught, as an Error. What is none becomes one with its text.
+/// Call in a catch block: what was caught, as an Error; one with its text where it was none.
 TESSERA_API Error error_in_flight();
 
-/// Call in a catch block: throws on what was caught, with one more frame; what is no Error as one.
-/// The frame is added to the exception itself: one that is kept to be thrown again has it then.
+/// Call in a catch block: throws on what was caught, as an Error with one more frame. The frame is
+/// added to the exception itself: one that is kept to be thrown again has it then.
 [[noreturn]] TESSERA_API void rethrow_with(ErrorFrame::Kind kind, std::string_view text);
 
 /// What fail() and fail_config() do once the types of their values are forgotten: one copy of the

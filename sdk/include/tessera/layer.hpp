@@ -54,9 +54,9 @@ class TESSERA_API Bundle {
   /// reads back arrive here, with what `stream` holds now. A bundle is replayed once they were
   /// awaited.
   void replayed(Stream& stream, const Bundle& captured);
-  /// Of a phase that starts a collective and leaves its results in slots before they are there:
-  /// whatever runs phases waits before the next one that runs on this bundle, so that it may run
-  /// phases of other bundles in between.
+  /// Call in a phase that leaves results of a collective in slots before they are there: whatever
+  /// runs phases waits before the next one that runs on this bundle, and may run phases of other
+  /// bundles in between.
   void leave_under_way(Work work) { under_way_.list.push_back(std::move(work)); }
   /// Later work of `stream` sees what was left under way. run_phase does so before each phase;
   /// whatever reads slots after the last phase does so first.
@@ -142,8 +142,8 @@ struct Phase {
   std::shared_ptr<const Identity> owner = {};
 };
 
-/// Waits for what the phase reads and for what is under way, then runs it: how whatever has phases
-/// runs one.
+/// Waits for what the phase reads and for what is under way, then runs it. Whatever runs phases
+/// calls this.
 TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and
@@ -156,9 +156,9 @@ class TESSERA_API Layer : public Identified {
 
   ~Layer() override;
   std::vector<Phase> phases();
-  /// After the optimizer's update, on every rank and after every step, skipped ones too
-  /// (Context::skipped): where a layer updates its buffers from what it gathered during the step.
-  /// Launches only: the host reads nothing.
+  /// Called after the optimizer's update, on every rank and after every step, skipped ones too
+  /// (Context::skipped): a layer updates its buffers from what it gathered during the step. Only
+  /// launches: the host reads nothing.
   void end_step(Context&);
 
  private:

@@ -59,7 +59,7 @@ struct StepEnd {
   i64 skipped_steps = 0;  ///< of the run so far, this one included
   double loss_scale = 0;  ///< of the next step; 0: the run scales no loss
   std::vector<std::pair<std::string, double>> metrics;
-  /// Of the metrics that layers make of counts: the value of each such layer, in model order.
+  /// By metric that layers make of counts: the value of each such layer, in model order.
   std::vector<std::pair<std::string, std::vector<double>>> by_layer;
 };
 /// Memory of the device with the highest peak after `step`; peaks are those of the run so far.
@@ -113,11 +113,11 @@ struct RunEnd {
 
 struct ObserverArguments {
   std::string out;  ///< folder of the run; no other run writes there at the same time
-  /// The run goes on after this step of one whose files are in `out`: they are continued. 0: it
-  /// starts anew, and files of an earlier run are another's: set_aside() keeps them.
+  /// The run goes on after this step, and continues the files in `out`. 0: it starts anew, and
+  /// set_aside() keeps files of an earlier run.
   i64 resume_step = 0;
-  /// Its configuration is not the one that those files were written with. What they say of later
-  /// steps this run may not say again.
+  /// Those files were written with another configuration: this run may not say again what they say
+  /// of later steps.
   bool changed = false;
 };
 

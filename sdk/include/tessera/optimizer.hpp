@@ -37,7 +37,7 @@ class TESSERA_API UpdateRule : public Identified {
   /// How many sums over all elements of the model an update depends on, as Prodigy's two
   /// (Mishchenko and Defazio 2023).
   i64 sums() const;
-  /// Of a rule with sums(): adds what these shards contribute to `sums` fp64 [sums()]. Called in
+  /// For a rule with sums(): adds what these shards contribute to `sums` fp64 [sums()]. Called in
   /// every step before update(), once for each set that update() is called for, on zeros; the sum
   /// over all logical elements, each counted once, is Shards::sums in update(). May change state.
   void add_sums(Context& cx, const Shards& shards, const Tensor& scalars, const Tensor& sums) const;

@@ -58,9 +58,9 @@ struct TESSERA_API Parameter : LogicalTensor {
   Tensor compute;     ///< what layers read; the same memory as main when the dtypes agree
   Tensor grad;        ///< main dtype; accumulated (beta always 1), zeroed once a step
   double active = 1;  ///< as ParameterSpec
-  /// Of a linear layer's weight, where precision.prepare_weights asks for them: `compute` as the
-  /// device's products read it forward, and for input gradients (PackWeightArgs). Packed after each
-  /// change and before the first reader. Undefined where there are none.
+  /// The forms of a linear layer's `compute` that the device's products read forward, and for input
+  /// gradients (PackWeightArgs); undefined without precision.prepare_weights. Packed after each
+  /// change and before the first reader.
   Tensor forward_packed, backward_packed;
   bool linear = false;  ///< as ParameterSpec, of any of its declarations on this rank
 

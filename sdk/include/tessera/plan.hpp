@@ -20,7 +20,7 @@ struct PhaseInfo {
   /// Captured range that it belongs to, counted over all chunks of the rank. Its graphs run all of
   /// its phases with the forward of the first and the backward of the last. -1: not captured.
   int graph = -1;
-  /// Of lane `comm`: an exchange that the phase after it waits for.
+  /// `comm`: it starts an exchange that the phase after it waits for.
   Lane lane = Lane::compute;
 };
 
@@ -45,8 +45,8 @@ struct PlanAction {
 };
 TESSERA_API std::string_view action_name(PlanAction::Kind kind);
 
-/// Everything one rank does in one step, in launch order. What verifier, executor, memory model,
-/// graph policy and planner read.
+/// Everything one rank does in one step, in launch order, for verifier, executor, memory model,
+/// graph policy and planner.
 struct TESSERA_API Plan {
   PipelineShape shape;
   std::vector<PhaseInfo> phases;  ///< all chunks of this rank

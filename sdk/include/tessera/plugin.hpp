@@ -41,23 +41,22 @@ struct TESSERA_API ComponentInfo {
   std::string kind, type, doc;
   std::vector<FieldSpec> fields;
   Factory make;
-  /// Of what `make` made: its base, which the host tells who it is. nullptr where the kind has
-  /// none.
+  /// The base of what `make` made, which the host tells who it is. nullptr where the kind has none.
   Identified* (*identified)(void* made) = nullptr;
-  /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
+  /// For a communicator that states it (comm.hpp): bytes on each member until the collective is
   /// complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
-  /// Of a communicator that states it: the kind of memory of the tensors that it carries. Empty:
+  /// For a communicator that states it: the kind of memory of the tensors that it carries. Empty:
   /// not known before it is made.
   std::string memory_kind;
-  /// Of a device of which each rank needs a unit (device.hpp). nullptr: ranks need none.
+  /// For a device of which each rank needs a unit (device.hpp). nullptr: ranks need none.
   DeviceUnits (*units)() = nullptr;
-  /// Of an optimizer that states kShardsReplicas (optimizer.hpp).
+  /// An optimizer states kShardsReplicas (optimizer.hpp).
   bool shards_replicas = false;
-  /// Of a rule that states kWholeParameters (optimizer.hpp).
+  /// A rule states kWholeParameters (optimizer.hpp).
   bool whole_parameters = false;
 
-  // In libtessera, so that plugins need not compile them.
+  // Defined in libtessera, so that plugins need not compile them.
   ComponentInfo();
   ComponentInfo(const ComponentInfo& other);
   ComponentInfo(ComponentInfo&& other) noexcept;

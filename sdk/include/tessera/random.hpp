@@ -35,7 +35,7 @@ inline constexpr int kPositionBits = 24;
 constexpr i64 row_id(i64 sample_ordinal, i64 position) {
   return (sample_ordinal << kPositionBits) | position;
 }
-/// Of rows that fill a microbatch up and are no sample's.
+/// The id of rows that fill up a microbatch and belong to no sample.
 constexpr i64 padding_row(i64 position) { return row_id(-1, position); }
 constexpr bool is_padding(i64 row) { return row < 0; }
 constexpr i64 row_sample(i64 row) { return row >> kPositionBits; }

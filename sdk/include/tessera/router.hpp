@@ -45,7 +45,7 @@ class TESSERA_API Router : public Identified {
   /// Does what it decides for a row depend on that row alone, outside of training? Then a layer
   /// with this router may say Phase::incremental.
   bool incremental() const;
-  /// From the layer's end_step.
+  /// Called from the layer's end_step.
   void end_step(Context&);
 
  private:

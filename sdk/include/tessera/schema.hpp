@@ -59,7 +59,7 @@ struct TESSERA_API FieldSpec {
   std::function<void(void* object, const std::string& name, std::string type, std::string path)>
       assign_variant;
 
-  // In libtessera, so that plugins need not compile them.
+  // Defined in libtessera, so that plugins need not compile them.
   FieldSpec();
   FieldSpec(const FieldSpec& other);
   FieldSpec(FieldSpec&& other) noexcept;
@@ -91,12 +91,12 @@ class TESSERA_API FieldBuilder {
   FieldBuilder& above(double bound);
   FieldBuilder& below(double bound);
   FieldBuilder& one_of(std::vector<std::string> choices);
-  /// Of an array of numbers: two values, the first not above the last.
+  /// For an array of numbers: two values, the first not above the last.
   FieldBuilder& range();
-  /// Of a string or an array of strings: names of files or folders. The component reads them as
+  /// For a string or an array of strings: names of files or folders. The component reads them as
   /// absolute paths: a relative one counts from the folder of the file that wrote it, from --set
-  /// from the working folder. Unchanged are the default, an empty text, what has "://", and the
-  /// `words` that mean something else: `.is_path({"none"})`. Throws Error where the member holds no
+  /// from the working folder. The default, an empty text, what has "://" and `words` that mean
+  /// something else stay as they are: `.is_path({"none"})`. Throws Error where the member holds no
   /// strings.
   FieldBuilder& is_path(std::vector<std::string> words = {});
   /// When absent, the value found at this absolute path.
@@ -106,9 +106,9 @@ class TESSERA_API FieldBuilder {
   /// No default: leaving the key out is an error.
   FieldBuilder& required();
   FieldBuilder& megatron(std::string_view flag);
-  /// What other programs call the key, names with spaces between. Who writes one of them as a key
-  /// is told `words`, where {} stands for this key's path. A name with "--" before it is a flag of
-  /// Megatron-LM that is not quite the key; one that is, is said with megatron().
+  /// What other programs call the key, names with spaces between. A user who writes one of them as
+  /// a key is told `words`, where {} stands for this key's path. A name with "--" before it is a
+  /// flag of Megatron-LM that is not quite the key; one that is, is said with megatron().
   FieldBuilder& also(std::string_view names, std::string_view words = "is {} here");
   /// Changes what the parameters compute, not only how they are trained: a checkpoint that was
   /// trained with one value cannot go on with another. Say it of heads, an epsilon, a scale; not of

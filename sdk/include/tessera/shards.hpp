@@ -37,8 +37,8 @@ struct TESSERA_API Shards {
   std::vector<Shard> list;  ///< by grad
   Tensor main, grad;        ///< main dtype
   Tensor compute;           ///< undefined when it is the same memory as main
-  /// In the order of UpdateRule::state(); undefined: not of these. Flat; state with a shape of its
-  /// own is taken by state_of().
+  /// Flat, in the order of UpdateRule::state(); undefined where these shards have none. state_of()
+  /// gives state with a shape of its own.
   std::vector<Tensor> state;
   /// A state with a shape of its own, and where it begins in the state tensor.
   struct Own {

@@ -108,8 +108,7 @@ class TESSERA_API Tape {
   /// Begins a frame. Each of the values that has a place on another frame, or the mark
   /// kNeedsGradient, becomes a leaf of this one: it will have a gradient.
   FrameId begin(std::span<Tensor> values = {});
-  /// Ends the current frame. Of the results, those that depend on a leaf or a parameter will take a
-  /// gradient.
+  /// Ends the current frame. Results that depend on a leaf or a parameter will take a gradient.
   void end(std::span<const Tensor> results = {});
   bool recording() const;
   /// True when `value` belongs to the current frame, so an operation on it must be recorded. A
@@ -138,10 +137,10 @@ class TESSERA_API Tape {
   /// results before the call, those of the values after it. Half::weight follows Half::input, which
   /// keeps what it reads, and leaves `gradients` alone. The frame is released when no half is left.
   void backward(Context& cx, FrameId frame, Half half, std::vector<Gradient>& gradients);
-  /// Waits on the stream for those of `gradients`, as they are given to backward(), that it would
-  /// wait for before it launches anything: the same, and an observer can tell wait from work.
+  /// Waits on the stream for those of `gradients` that backward(), given the same, would wait for
+  /// before it launches anything: so an observer can tell wait from work.
   void arrive(Context& cx, FrameId frame, std::vector<Gradient>& gradients);
-  /// After Half::input: waits on the stream for what the weight half reads and is still
+  /// Call after Half::input: waits on the stream for what the weight half reads and is still
   /// communicated. A graph of the input half ends with it, because a graph waits for what it
   /// starts.
   void wait(Context& cx, FrameId frame);

@@ -84,7 +84,7 @@ class TESSERA_API Tensor {
   /// Elements [begin, begin + length) along `dim`, sharing memory. Untracked.
   Tensor slice(int dim, i64 begin, i64 length) const;
 
-  /// For a launch.
+  /// The tensor as a launch takes it.
   TensorArg arg() const;
   /// True when no other handle shares the storage: its memory may be written in place.
   bool sole_owner() const;

@@ -39,7 +39,7 @@ class TESSERA_API TensorRegion {
   /// Into the region: x [own rows, features] of between regions becomes [rows, features], the same
   /// on every rank. Backward sums the ranks' gradients.
   Tensor enter(Context& cx, const Tensor& x) const;
-  /// Out of the region: sums the ranks' parts y [rows, features], of which each gets its own rows.
+  /// Out of the region: sums the ranks' parts y [rows, features], and gives each rank its own rows.
   /// Reduces in place where y was moved in and is the only handle.
   Tensor leave(Context& cx, Tensor y) const;
   /// ops::linear(enter(x)): this rank's out / t features, [rows, out / t], of x [own rows, in].
@@ -55,19 +55,19 @@ class TESSERA_API TensorRegion {
   Tensor gather_features(Context& cx, const Tensor& x) const;
   Tensor scatter_features(Context& cx, const Tensor& x) const;
 
-  /// This rank's own of the entries of an input slot (`row_ids`, `positions`, …), one for each row
+  /// This rank's own entries of an input slot (`row_ids`, `positions`, …) that has one for each row
   /// of the microbatch. Untracked, shares memory.
   Tensor own_rows(const Tensor& entries) const;
   /// The placement of a parameter that is applied to own rows, between regions: norms, row biases,
   /// position tables.
   Placement per_row() const;
 
-  /// x [own rows, features] of between regions as rows / t of each rank, also where own rows are
+  /// Makes x [own rows, features] of between regions rows / t of each rank, also where own rows are
   /// all rows: for layers that compute on different rows on every rank, as routers do. And back.
   /// Rows have to divide among the ranks.
   Tensor split_rows(Context& cx, const Tensor& x) const;
   Tensor join_rows(Context& cx, const Tensor& x) const;
-  /// Of the entries of an input slot, one for each row of the microbatch: those of split rows.
+  /// The entries of split rows, of an input slot that has one for each row of the microbatch.
   /// Untracked, shares memory.
   Tensor split_entries(const Tensor& entries) const;
   /// The placement of a parameter that is applied to split rows.

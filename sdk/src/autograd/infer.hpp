@@ -25,7 +25,7 @@ class Infer {
   /// Elements of the last dimension lie side by side.
   void unit_inner(const TensorArg& tensor) const;
   void type(const TensorArg& tensor) const;
-  /// Shape and dtype, any strides.
+  /// Checks shape and dtype, any strides.
   void shape(const TensorArg& tensor, const Shape& shape) const;
 
   /// A dense input of exactly this shape, and of its dtype.

@@ -26,7 +26,7 @@ void infer_unary(Args& args) {
   check.output(args.out, shape_of(args.x));
 }
 
-/// Of a gradient times a derivative at x.
+/// Infers a gradient times a derivative at x.
 template <class Args>
 void infer_slope(Args& args) {
   const Infer check(args);

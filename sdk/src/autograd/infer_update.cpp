@@ -26,8 +26,7 @@ void check_shards(const Infer& check, const Args& args) {
   check.optional(args.compute, shape_of(args.grad));
 }
 
-// Without the state: of flat tensors that hold more than the shards, these are moved. `shards` has
-// as many elements as they.
+// The effort without the state: of flat tensors only as many elements move as `shards` has.
 template <class Args>
 Effort effort_of(const Args& args, const TensorArg& shards) {
   Effort effort;

@@ -14,7 +14,7 @@ std::string_view Communicator::memory_kind() const {
 std::unique_ptr<GroupBackend> Communicator::create_group(const GroupSpec& spec, Device& device) {
   return call_component(*this, "create_group", [&] {
     std::unique_ptr<GroupBackend> group = do_create_group(spec, device);
-    // One rank alone may need none; one of a communicator further in knows whose it is.
+    // One rank alone may need no group; that of a communicator further in knows whose it is.
     if (group != nullptr && group->identity() == nullptr) group->identify(shared_identity());
     return group;
   });
@@ -33,7 +33,7 @@ std::shared_ptr<PendingCollective> GroupBackend::start(Collective collective, St
   return call_component(*this, "start", [&] {
     auto started = do_start(std::move(collective), after);
     require(started != nullptr, "it started no collective");
-    // A host group's own calls say whose they are.
+    // The own calls of a host group say whose they are.
     const bool known = host_group() != nullptr || started->identity() != nullptr;
     if (!known) started->identify(shared_identity());
     return started;

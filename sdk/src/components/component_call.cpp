@@ -30,7 +30,7 @@ void ComponentCall::rethrow() const {
   using Kind = ErrorFrame::Kind;
   // A copy is thrown: type and text of a foreign exception live in the plugin.
   Error error = error_in_flight();
-  if (blames_peer(error.kind())) throw;  // it only waited
+  if (blames_peer(error.kind())) throw;  // this rank only waited
   // Whoever runs a phase knows the layer that it belongs to, which may be one further in.
   const bool chosen = of_->kind != Layer::kKind && !error.has(Kind::choice);
   const bool named = of_->plugin.empty() || error.has(Kind::component) || error.has(Kind::place);

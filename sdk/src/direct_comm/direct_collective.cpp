@@ -138,7 +138,7 @@ const std::vector<const void*>& CollectiveTask::parts(i64 offset) const {
   return found;
 }
 
-// Everyone's input from `offset` bytes on into one target.
+// Reduces everyone's input from `offset` bytes on into one target.
 void CollectiveTask::reduce(i64 offset, void* target, i64 elements) const {
   members_->targets.assign(1, target);
   reduce_elements(own_.dtype, own_.op, parts(offset), members_->targets, elements);

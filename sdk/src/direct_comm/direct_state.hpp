@@ -78,7 +78,7 @@ struct DirectState {
   void check_peers(u64 ticket, Until until);
   /// Ends communication: peers are told that `origin` failed, and why.
   [[noreturn]] void die(const Error& error, i64 origin, std::string_view reason);
-  /// The error, of this rank in a task.
+  /// Adds this rank and the task to the error.
   Error placed(const Error& error, const DirectTask& task) const;
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket

@@ -128,7 +128,7 @@ void DeferredQueue::run_front(Queue& queue) {
   running_ = false;
 }
 
-// What was given before never waits for what was given later, so this comes to its end.
+// An earlier task never waits for a later one, so this comes to its end.
 void DeferredQueue::run_before(u64 number) {
   while (true) {
     std::vector<Queue*> ready;

@@ -46,8 +46,8 @@ struct HostDevice::State {
       f();
     }
   }
-  /// Before work of the rank's thread: the team is there and computes as all of a run does. What
-  /// `operation` begins is named in the error of a thread that has been changed since.
+  /// Call before work of the rank's thread: the team is there then, and computes as all of a run
+  /// does. The error of a thread that has been changed since names what `operation` begins.
   void require_ready(std::string_view operation);
   void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
   void launch_host(Stream& stream,
@@ -56,7 +56,7 @@ struct HostDevice::State {
                    HostTask::Waits waits);
   /// The tensor of a copy to or from the host, which is on `device`.
   void require_tensor(const Device& device, std::string_view call, const Tensor& tensor) const;
-  /// Before the host touches a tensor's memory.
+  /// Call before the host touches a tensor's memory.
   void settle(const Device& device, std::string_view call, const Tensor& tensor, HostWait wait);
   /// Enqueues a copy between a tensor and a host block; `task` does it.
   void copy(std::string_view call,

@@ -15,7 +15,7 @@ struct HostEvent {
   std::chrono::steady_clock::time_point time;
   /// Index of the stream that it was recorded on.
   int stream = 0;
-  /// Of the capture that it was recorded in, and its number there.
+  /// The point of the capture that it was recorded in, and its number there.
   CapturePoint point;
   int number = 0;
 

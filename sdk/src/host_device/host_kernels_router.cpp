@@ -26,7 +26,7 @@ void softmax_rows(const TensorArg& logits, double* shares) {
         largest = std::max(largest, of_row[e]);
       }
       for (i64 e = 0; e < all; ++e) sum += of_row[e] = std::exp(of_row[e] - largest);
-      // What is no number would have no place in an order.
+      // NaN would have no place in an order.
       for (i64 e = 0; e < all; ++e) of_row[e] = std::isnan(sum) ? -1 : of_row[e] / sum;
     }
   });

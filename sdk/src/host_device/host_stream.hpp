@@ -18,7 +18,7 @@ class HostStream final : public Stream {
   Poison poison_;
 };
 
-/// For arenas, on memory that they give out or take back: in the test mode `deferred` it is
+/// Called by arenas on memory that they give out or take back: in the test mode `deferred` it is
 /// overwritten with NaN in the order of `stream`, which a capture records; elsewhere nothing
 /// happens. `bytes` is a multiple of 8.
 void poison(Stream& stream, void* address, i64 bytes);

@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-// By all threads where it is large: a checkpoint's copy is a large part of what it delays.
+// Uses all threads where it is large: a checkpoint's copy is a large part of what it delays.
 void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr i64 kPerThread = i64{1} << 20;
   parallel_for(static_cast<i64>(bytes), kPerThread, [=](i64 begin, i64 end) {

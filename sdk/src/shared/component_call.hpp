@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Around a call into a component. `of` may be nullptr: then nobody is named.
+/// Surrounds a call into a component. `of` may be nullptr: then nobody is named.
 class TESSERA_API ComponentCall {
  public:
   ComponentCall(const Identity* of, std::string_view what) noexcept;

@@ -14,7 +14,7 @@ class TESSERA_API FloatingPointGuard {
  public:
   enum class During { load, call };
   /// `who`: a library, a component or an operation; `what`: its call, may be empty. Both outlive
-  /// it. `told`: of this `who`, so that it is told once; nullptr: always.
+  /// it. `told`: whether a warning has named `who`, so that one does; nullptr: each does.
   FloatingPointGuard(During during,
                      std::string_view who,
                      std::string_view what,

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// What a rank has begun last: its step, the actions of its plan, the collectives of each group.
 /// The one record of it: the launcher, the pulse and the flight records read it. It may lie in
-/// memory that the launcher shares with the rank, so what a rank did is known that was killed.
+/// memory that the launcher shares with the rank, so what a killed rank did is known.
 ///
 /// One thread at a time writes, in some nanoseconds and without allocating. Any thread reads, also
 /// of another process. A rank may die while it writes an entry: the rings hold one more than they

@@ -27,7 +27,7 @@ class Cases {
   /// The dtype of means, maxima and sums of exponentials.
   DType statistic() const { return dtype == DType::fp64 ? DType::fp64 : DType::fp32; }
   bool narrow() const { return dtype == DType::bf16 || dtype == DType::fp16; }
-  /// In which gradients of this dtype may be summed.
+  /// The dtypes in which gradients of this dtype may be summed.
   std::vector<DType> accumulators() const {
     return narrow() ? std::vector{dtype, DType::fp32} : std::vector{dtype};
   }

@@ -12,7 +12,7 @@ std::unique_ptr<Graph> captured(DeviceBench& bench, const std::function<void()>&
   return bench.device().end_capture(bench.compute());
 }
 
-/// After a capture that failed: it is over, and another one works.
+/// Call after a capture that failed: it is over, and another one works.
 void expect_usable(DeviceBench& bench, std::string_view after, const Tensor& x) {
   Device& device = bench.device();
   device.abort_capture();

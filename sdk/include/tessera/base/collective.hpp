@@ -80,8 +80,8 @@ struct Transfer {
   TensorArg tensor;
 };
 
-/// What every member passes for one collective. Tensors are dense. Same kind, name, dtype, operator
-/// and sizes on every member (but for transfers), or the collective fails on all of them.
+/// What every member passes for one collective. Tensors are dense. Kind, name, dtype, operator and
+/// sizes (but for transfers) are the same on every member, or the collective fails on all.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
   CallName name;     ///< of the call site, for errors and the flight recorder

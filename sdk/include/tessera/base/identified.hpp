@@ -18,7 +18,7 @@ struct Identity {
   std::string text;     ///< "layer/moe of plugin moe 0.3"
   std::string place;    ///< "at run.toml:12:8: [model.block.mlp]", "by default: [lr]"
   std::string choice;   ///< `run.toml:12:8: [model.block.mlp] type = "moe"`, for errors
-  mutable std::atomic<bool> told = false;  ///< of a rounding that it left behind
+  mutable std::atomic<bool> told = false;  ///< a warning has told of a rounding that it left behind
 };
 
 /// Base of all kinds of components but devices. A function that others call is not virtual: it says
@@ -34,8 +34,8 @@ class TESSERA_API Identified {
 
   /// nullptr where no host made the component, as in a test.
   const Identity* identity() const noexcept { return identity_.get(); }
-  /// By the host, once, before anything else is called. A component that makes others (a
-  /// communicator its groups) hands its own on.
+  /// Called by the host, once, before anything else. A component that makes others (a communicator
+  /// its groups) hands its own on.
   void identify(std::shared_ptr<const Identity> identity) { identity_ = std::move(identity); }
 
  protected:

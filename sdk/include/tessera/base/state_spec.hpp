@@ -21,8 +21,9 @@ namespace tessera {
 struct StateSpec {
   std::string name;                        ///< "first_moment": its name in checkpoints
   bool (*of)(const Parameter&) = nullptr;  ///< which parameters have it; nullptr: all
-  /// Of a running mean, the part of itself that a step keeps, its beta: a narrow dtype rounds small
-  /// changes away, and is refused where a step that keeps so much would change nothing. 0: no mean.
+  /// For a running mean, its beta: the part of itself that a step keeps. A narrow dtype, which
+  /// rounds small changes away, is refused where a step that keeps so much would change nothing. 0:
+  /// no mean.
   double keeps = 0;
   /// Its logical shape, the same under every layout; nullptr: that of the parameter. Ranks that cut
   /// the parameter hold parts of the dimensions that lie along a cut one, and equal values of all

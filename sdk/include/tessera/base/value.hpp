@@ -25,7 +25,7 @@ struct TESSERA_API Value {
   Value(std::string v) : data(std::move(v)) {}         // NOLINT(google-explicit-constructor)
   Value(std::string_view v) : data(std::string(v)) {}  // NOLINT(google-explicit-constructor)
   Value(Array v) : data(std::move(v)) {}               // NOLINT(google-explicit-constructor)
-  // In libtessera, so that plugins need not compile them.
+  // Defined in libtessera, so that plugins need not compile them.
   Value(const Value& other);
   Value(Value&& other) noexcept;
   Value& operator=(const Value& other);

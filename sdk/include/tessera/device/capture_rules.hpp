@@ -51,7 +51,7 @@ class TESSERA_API CaptureRules {
   [[noreturn]] void refuse(std::string_view what) const;
   /// From here on require_complete() fails with this reason; the first one stays.
   void invalidate(std::string reason);
-  /// At the end of the capture: throws when it is invalid or a fork was not joined.
+  /// Call at the end of the capture: throws when it is invalid or a fork was not joined.
   void require_complete() const;
 
  private:

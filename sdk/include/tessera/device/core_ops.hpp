@@ -73,7 +73,7 @@ using CoreOperations = OperationList<MatmulArgs,
                                      AdamWArgs,
                                      SgdArgs>;
 
-/// Those whose kernels every device of CPU memory has from HostDevice.
+/// Operations whose kernels every device of CPU memory has from HostDevice.
 using HostOperations = OperationList<FillArgs,
                                      CopyArgs,
                                      ExpertCountsArgs,

@@ -121,8 +121,8 @@ class TESSERA_API Device {
                                 std::string_view name,
                                 std::function<void()> task) = 0;
 
-  /// The end of what `stream` holds now. An event of a capture keeps no time: Timing::yes is an
-  /// error there.
+  /// An event at the end of what `stream` holds now. An event of a capture keeps no time:
+  /// Timing::yes is an error there.
   virtual Event record(Stream& stream, Timing timing = Timing::no) = 0;
   /// Later work of `stream` runs after `event`. Under capture an event from outside is an error.
   virtual void wait(Stream& stream, const Event& event) = 0;
@@ -161,7 +161,7 @@ class TESSERA_API Device {
   /// assumption such as balanced routing, about this tensor and not about copies of it. Devices
   /// that compute ignore it. `host` holds the values, as for write.
   virtual void assume(const Tensor&, const void* /*host*/) {}
-  /// Where such an assumption is about loads: this rank's, against the mean of all ranks.
+  /// This rank's load in such an assumption, relative to the mean of all ranks.
   virtual double assumed_imbalance() const { return 1; }
 
   /// From here until end_capture everything launched on `stream`, and on streams forked from and

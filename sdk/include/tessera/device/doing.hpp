@@ -27,7 +27,7 @@ class TESSERA_API Doing {
 
   /// The innermost component that this thread is in; nullptr: none.
   static const Identity* component() noexcept;
-  /// The last of this thread that lives; nullptr: none. Where it is kept, so that a handler can
+  /// Where this thread keeps its innermost Doing that lives (nullptr: none), so that a handler can
   /// also look at another thread, which has to live.
   static const Doing* const* innermost() noexcept;
 

@@ -20,7 +20,7 @@ struct FloatingPointMode {
 /// As the system starts a process: to nearest, with denormal numbers, without traps. All of a run
 /// computes so.
 TESSERA_API FloatingPointMode standard_floating_point();
-/// The calling thread's; some nanoseconds.
+/// The mode of the calling thread; takes some nanoseconds.
 TESSERA_API FloatingPointMode floating_point_mode();
 TESSERA_API void set_floating_point_mode(const FloatingPointMode& mode);
 

@@ -55,11 +55,11 @@ class TESSERA_API HostDevice : public Device {
   void replay(Graph& graph, Stream& stream) override;
 
  protected:
-  /// What copies a tensor to dense host memory, in row-major order, once its turn has come; in a
-  /// graph, at each replay.
+  /// Copies a tensor to dense host memory, in row-major order, when its turn comes; in a graph, at
+  /// each replay.
   using Load = std::function<void(void* dense)>;
   virtual Load loader(const Tensor& tensor) const;
-  /// The way back. For a device whose tensors have addresses only.
+  /// Copies back. For a device whose tensors have only addresses.
   virtual void store(const TensorArg& tensor, const void* dense);
 
  private:

@@ -7,7 +7,7 @@
 namespace tessera {
 
 /// Remembers at which dtypes, shapes and strides each kernel was launched; addresses and constants
-/// do not count. Of shapes that keep changing the latest are kept, at least kKept per kernel.
+/// do not count. Where shapes keep changing, the latest are kept, at least kKept per kernel.
 class TESSERA_API LaunchSignatures {
  public:
   static constexpr std::size_t kKept = 4096;

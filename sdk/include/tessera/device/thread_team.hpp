@@ -14,7 +14,7 @@ struct TeamLimit {
   int threads;     ///< INT_MAX where nothing limits it
   std::string by;  ///< empty where nothing limits it
 };
-/// For a team that the calling thread would start now. Starts nothing.
+/// The limit of a team that the calling thread would start now. Starts nothing.
 TESSERA_API TeamLimit team_limit();
 
 /// Whether OpenMP binds each thread to a place of its own (OMP_PROC_BIND, OMP_PLACES,

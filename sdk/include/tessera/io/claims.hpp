@@ -51,7 +51,7 @@ class TESSERA_API Claims {
   void harmless(std::initializer_list<std::string_view> patterns);
   /// Keys that must be absent; `why` ends the error.
   void refuse(std::string_view pattern, std::string_view why);
-  /// `reader` is who does not know the keys that are left.
+  /// `reader` names who does not know the keys that are left.
   void require_known(std::string_view reader) const;
 
  private:

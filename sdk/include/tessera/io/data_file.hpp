@@ -11,7 +11,7 @@ namespace tessera {
 /// A file of a dataset, mapped for reading: its pages are shared by all ranks of a host and loaded
 /// when they are touched. It keeps the file's size, times and inode as they were, and a hash of 16
 /// pieces of 4 KiB (of a shorter file, all of it), so that a run notices a change (Dataset::files).
-/// Not noticed is one between those pieces whose author puts the file's time back. Where the file
+/// It misses a change between those pieces whose author puts the file's time back. Where the file
 /// is cut short, a read of what is gone ends the process with a message that names the file. Reads
 /// may come from several threads.
 class TESSERA_API DataFile {
@@ -27,7 +27,7 @@ class TESSERA_API DataFile {
   const std::string& path() const { return path_; }
   /// The bytes of the file; valid while this lives.
   std::string_view text() const { return text_; }
-  /// What is no longer as it was: "it had 300 bytes and has 0"; empty: nothing. Looks at the disk.
+  /// What has changed: "it had 300 bytes and has 0"; empty: nothing. Looks at the disk.
   std::string change() const;
   /// The path of the file that is mapped at `address`; nullptr: none is. For signal handlers.
   static const char* mapped_at(const void* address) noexcept;

@@ -17,8 +17,8 @@ inline constexpr i64 kMostJsonValues = 20'000'000;
 
 namespace detail {
 
-/// Is told what a JSON text holds, in its order, and holds it against the bounds. The names are
-/// those that nlohmann-json asks for.
+/// Checks what a JSON text holds against the bounds, in its order. The names are those that
+/// nlohmann-json asks for.
 template <class JsonTree>
 class JsonBounds {
  public:

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Constants of one attention call. Query i attends to keys j with j <= i + causal_offset when
-/// causal. Dropout of the probabilities by attention_counter(row_ids[i], head_offset + head,
+/// causal. Probabilities are dropped by attention_counter(row_ids[i], head_offset + head,
 /// key_offset + j) (random.hpp).
 struct AttentionSpec {
   double scale = 1;

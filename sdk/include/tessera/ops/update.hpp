@@ -34,7 +34,7 @@ struct LossScaling {
   i64 window = 0;                               ///< 0: the scale is fixed
   double growth = 2, backoff = 0.5, least = 1;  ///< backoff < 1
   i64 hysteresis = 2;                           ///< the first overflow that shrinks the scale
-  /// Of gradients under this scale. Overflows are the scale's own as long as it can fall.
+  /// What gradients under this scale are. Overflows are the scale's own as long as it can fall.
   FoundInf found_inf(double sum_squares, double scale) const {
     if (std::isfinite(sum_squares)) return kFinite;
     return window > 0 && scale > least ? kScaleTooLarge : kNotExplained;
