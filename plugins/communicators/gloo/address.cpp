@@ -34,7 +34,7 @@ BindAddress choose_address(const CommunicatorArguments& arguments,
   if (!is_loopback(own.own)) return {own.own, {}};
 
   // A rank on the store's host may reach it over loopback while others come from outside; the
-  // address that they use is then one of this host.
+  // address that they use belongs to this host.
   for (i64 rank = 0; rank < arguments.world; ++rank) {
     const std::string route = store.get(key(rank), arguments.init_timeout);
     const std::size_t space = route.find(' ');

@@ -11,8 +11,8 @@ struct BindAddress {
   std::string text() const;
 };
 
-/// What configuration says; without it the network over which the ranks reach their store, and
-/// loopback when that is on this host. Asks all ranks through keys below `prefix`.
+/// What configuration says; else the network over which the ranks reach their store, and loopback
+/// when that is on this host. Asks all ranks through keys below `prefix`.
 BindAddress choose_address(const CommunicatorArguments& arguments,
                            const std::string& prefix,
                            const BindAddress& configured);

@@ -23,7 +23,7 @@ constexpr i64 kFewBytes = 192 << 10;
 bool in_one_step(i64 bytes, int members) {
   return members == 2 || bytes * (members - 1) <= kFewBytes;
 }
-// What each of so many members gets of these bytes; the last ones may get less.
+// What each of so many members gets of these bytes; the last may get less.
 i64 slice_of(i64 bytes, i64 members) {
   return (bytes + members * kLine - 1) / (members * kLine) * kLine;
 }
@@ -82,7 +82,7 @@ class CollectiveTask : public Task {
   std::atomic<const char*> why_{""};
 };
 
-// Everything that needs no other member's data starts here, on the rank's thread.
+// Starts all that needs no other member's data, on the rank's thread.
 CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
                                const Collective& collective,
                                u64 number)

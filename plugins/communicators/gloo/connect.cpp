@@ -102,7 +102,7 @@ class Connector {
   std::string key(i64 rank) const { return fmt::format("{}/address/{}", prefix_, rank); }
   int index(i64 rank) const { return static_cast<int>(rank); }
 
-  // Gloo takes it for granted, and crashes.
+  // Gloo crashes where a host name does not resolve.
   static void require_resolved(const std::string& host) {
     if (host.empty()) return;
     addrinfo* found = nullptr;

@@ -20,7 +20,7 @@ using Buffer = ::gloo::transport::UnboundBuffer;
 /// Longer than any run: Gloo's own deadlines close every connection of the rank.
 inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 
-/// A connection of Gloo to every other rank.
+/// A connection of Gloo to each other rank.
 struct Mesh {
   std::shared_ptr<::gloo::transport::Device> device;  ///< its thread moves the bytes
   std::shared_ptr<::gloo::transport::Context> context;
@@ -33,7 +33,7 @@ Mesh connect_all(const CommunicatorArguments& arguments,
                  const std::string& prefix,
                  const BindAddress& address);
 
-/// Slots that no group uses, for this purpose and for Transport's sentinels.
+/// Slots that no group uses: for the first message, and for Transport's sentinels.
 inline constexpr u64 kHelloSlot = ~u64{0};
 inline constexpr u64 kSentinelSlot = ~u64{0} - 1;
 

@@ -18,7 +18,7 @@ class ExchangeTask : public Task {
                const Collective& collective,
                const PeerExchange& part);
   void run(bool limited) override { run_until(parts_.size(), limited); }
-  /// Until everything has arrived.
+  /// Runs until everything has arrived.
   void run_received(bool limited) { run_until(receives_, limited); }
   bool passes_on() const override { return false; }
   std::string title() const override {

@@ -129,7 +129,7 @@ void GlooGroup::do_finish_received(Ticket ticket) {
   wait_exchange(ticket, true);
 }
 
-// False where no exchange under way has this ticket.
+// Returns false where no exchange under way has this ticket.
 bool GlooGroup::wait_exchange(Ticket ticket, bool received_only) {
   const auto [begin, end] = std::ranges::equal_range(
       exchanges_, ticket, {}, [](const auto& task) { return task->ticket; });

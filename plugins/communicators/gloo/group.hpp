@@ -17,7 +17,7 @@ class Members {
   /// `times`: how many groups with this id were made before.
   Members(std::shared_ptr<Transport> transport, const GroupSpec& spec, int times);
 
-  /// For what a message is.
+  /// What a message is for.
   enum class Use : u8 { part, result, exchange };
   /// A slot for one message, which begins `begin` bytes into the tensor. Everything that both ends
   /// must agree on goes into it, so that nothing ever arrives where something else is expected.

@@ -33,7 +33,7 @@ class ScratchPool {
     i64 bytes_ = 0;
   };
 
-  /// At least this many bytes, not set.
+  /// Returns at least this many bytes, not initialised.
   Block take(i64 bytes);
 
  private:

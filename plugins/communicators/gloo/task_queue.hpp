@@ -46,9 +46,9 @@ class TaskQueue {
   TaskQueue& operator=(const TaskQueue&) = delete;
 
   void add(std::unique_ptr<Task> task);
-  /// Until the task with this ticket is done; returns at once where it is not in the queue any
-  /// more. Throws Error when one failed, or when nothing of this rank has moved for the time that a
-  /// collective may take.
+  /// Waits until the task with this ticket is done; returns at once where it is not in the queue
+  /// any more. Throws Error when one failed, or when nothing of this rank has moved for the time
+  /// that a collective may take.
   void wait(u64 ticket);
   bool idle();
 

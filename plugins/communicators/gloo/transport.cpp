@@ -28,7 +28,7 @@ std::string mail_key(const std::string& prefix, i64 rank) {
   return fmt::format("{}/failed/{}", prefix, rank);
 }
 
-// Of a store whose wait ended early.
+// The failure that a store reports by ending a wait early.
 Failure failure_of_store(const Error& error) {
   const bool died = error.kind() == ErrorKind::peer_failed && error.rank() != Error::kNoRank;
   if (died) return {error.rank(), "it died: its connection to the store closed"};
@@ -86,7 +86,7 @@ Delivery Transport::start(i64 rank, u64 slot, void* data, i64 bytes, bool sends)
   {
     std::unique_lock lock(mutex_);
     if (failure_) {
-      // The caller lets go of his memory.
+      // After this the caller may free its memory.
       changed_.wait(lock, [&] { return !starting_; });
       throw Stopped{*failure_};
     }
@@ -305,7 +305,7 @@ void Transport::watch() {
   }
 }
 
-// What takes the store, which may be out of reach: a clock must not wait for that.
+// Does what takes the store, which may be out of reach: a clock must not wait for that.
 void Transport::speak() {
   std::unique_lock lock(mutex_);
   while (!ending_ && !failure_) {
@@ -323,7 +323,7 @@ void Transport::speak() {
 void Transport::look_at_connections() {
   for (Delivery& sentinel : sentinels_) {
     try {
-      sentinel.buffer_->abortWaitRecv();  // then this does not wait
+      sentinel.buffer_->abortWaitRecv();  // so that the destructor does not wait
       sentinel.buffer_->waitRecv(nullptr, kForever);
     } catch (const std::exception&) {
       lose(sentinel.rank_);
@@ -349,8 +349,8 @@ void Transport::look_at_clock() {
   }
 }
 
-// Members that do not call the same wait for messages that never come. Who waits long says in the
-// store what it has called, and compares that with what the peer says; in vain where it is only
+// Members whose calls differ wait for messages that never come. A member that waits long puts its
+// call into the store and compares it with its peer's; that finds nothing where the peer is only
 // late.
 void Transport::ask_peers(std::unique_lock<std::mutex>& lock) {
   std::vector<std::pair<i64, Statement>> asked;

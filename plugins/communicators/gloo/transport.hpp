@@ -37,8 +37,8 @@ struct Stopped {
 
 class Delivery;
 
-/// What a rank says in the store about a delivery that takes long, and where its peer says it: two
-/// that speak of the same number must say the same.
+/// What a rank says in the store about a delivery that takes long, and where its peer does: about
+/// one number both must say the same.
 struct Statement {
   std::string key, peer_key;
   u64 number;
@@ -77,9 +77,9 @@ class Delivery {
   std::chrono::milliseconds ask_after_{500};     // doubled each time
 };
 
-/// Messages between this rank and all others through Gloo's TCP transport, and the end of it all:
-/// Gloo cannot go on after any error, so the first failure closes every connection, is told to all
-/// peers through the store, and stays.
+/// Messages between this rank and all others through Gloo's TCP transport, and their end: Gloo
+/// cannot go on after any error, so the first failure closes every connection, is told to all peers
+/// through the store, and stays.
 class Transport {
  public:
   Transport(const CommunicatorArguments& arguments, const BindAddress& configured);
@@ -96,7 +96,7 @@ class Transport {
   /// this rank has moved for as long as a collective may take.
   void wait(Delivery& delivery, const Waiter& waiter, bool limited);
 
-  /// The first one counts. Ends all waits, tells peers (unless `told`), closes all connections.
+  /// The first call counts. Ends all waits, tells peers (unless `told`), closes all connections.
   void fail(const Failure& failure, bool told = false) noexcept;
   /// After a failure: waits until no thread of this rank is inside a task, so that tensors may go.
   void quiesce() noexcept;

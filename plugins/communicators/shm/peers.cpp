@@ -97,7 +97,7 @@ std::pair<Hello, Fd> receive_hello(const Fd& connection, Clock::time_point deadl
   return {hello, std::move(segment)};
 }
 
-// As the system has them, whoever has taken the name of a socket.
+// As the system has them, whoever took the name of the socket.
 ucred credentials_of(const Fd& connection) {
   ucred found{};
   socklen_t length = sizeof found;
@@ -105,7 +105,7 @@ ucred credentials_of(const Fd& connection) {
   return found;
 }
 
-// Empty while the queue of the socket is full, of ranks or of strangers.
+// Returns none while the socket's queue is full, of ranks or of strangers.
 Fd connect_once(const Name& name) {
   Fd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(connection.get(), name.get(), name.length) != 0) return {};
@@ -182,7 +182,7 @@ class Meeting {
             number(arguments_.rank),
             number(rank),
             SystemError());
-    // Before the first byte, and the descriptor.
+    // Checked before the first byte, and the descriptor, is sent.
     require(credentials_of(connection).uid == geteuid(),
             "shm: the socket of rank {} belongs to another user; rank {} has told it nothing",
             number(rank),
@@ -192,7 +192,7 @@ class Meeting {
     return connection;
   }
 
-  // False when it was a stranger, who is dropped.
+  // Returns false when it was a stranger, who is dropped.
   bool accept() {
     if (!readable_until(listener_.get(), deadline_)) {
       throw Error(fmt::format("shm: {} did not come within {:.1f} s",

@@ -67,7 +67,7 @@ class Segment {
   std::map<i64, i64> free_;  // offset -> bytes, never adjacent
 };
 
-/// A segment size that holds whatever this machine can, `world` times in one address space.
+/// A size that holds whatever this machine can, with `world` such segments in one address space.
 i64 default_segment_bytes(i64 world);
 
 }  // namespace tessera::shm

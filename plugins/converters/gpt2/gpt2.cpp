@@ -15,7 +15,7 @@ namespace tessera {
 
 namespace {
 
-// What config.json means where it does not say it.
+// The values of keys that config.json leaves out.
 const Settings& defaults() {
   static const Settings kDefaults = {{"activation_function", "gelu_new"},
                                      {"add_cross_attention", false},
@@ -31,7 +31,7 @@ const Settings& defaults() {
   return kDefaults;
 }
 
-// Names of transformers' general configuration for GPT-2's own.
+// transformers' general names for settings, and GPT-2's own.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"n_embd", "hidden_size"},
     {"n_head", "num_attention_heads"},
@@ -89,7 +89,7 @@ Value activation_of(Claims& theirs) {
 constexpr const char* kClass = "GPT2LMHeadModel";
 Value one_class(const char* name) { return Value::Array{name}; }
 
-// Keys of other heads, of how a program runs the model, and of versions before.
+// Claims keys of other heads, of how a program runs the model, and of earlier versions.
 void claim_harmless(Claims& theirs) {
   constexpr const char* kHeadless = "GPT2Model";
   claim_common_keys(theirs, {kClass, kHeadless});
@@ -113,7 +113,7 @@ std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text)
   return ids.size() == 1 ? std::optional<i64>(ids[0]) : std::nullopt;
 }
 
-// One key of several places here, which there have one value.
+// The value of keys that must be equal here, because they are one key there.
 Value same(const Settings& ours, const std::vector<std::string>& keys) {
   const auto at = [&](const std::string& key) {
     const auto found = ours.find(key);
@@ -219,7 +219,7 @@ class Gpt2 final : public Converter {
     theirs["n_layer"] = same(ours, {"model.layers"});
     theirs["n_embd"] = same(ours, {"model.hidden"});
     theirs["n_head"] = heads;
-    // The rows of its table, which may be more than model.positions.
+    // The rows of the model's table, which may be more than model.positions.
     theirs["n_positions"] = same(ours, {"model.embedding.positions"});
     theirs["n_ctx"] = theirs["n_positions"];
     theirs["vocab_size"] = same(ours, {"model.vocab"});

@@ -70,7 +70,7 @@ void Corpus::add(const Piece& piece, const Tokenizer& tokenizer) {
   }
   to.ids.insert(to.ids.end(), ids.begin(), ids.end());
   to.starts = {0, static_cast<i64>(to.ids.size())};
-  // Two vocabularies of one size may make other tokens of one text.
+  // Two vocabularies of one size may give a text other tokens.
   hash_ =
       content_hash({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(i32)}, hash_);
 }

@@ -48,7 +48,7 @@ class Cutter {
 
   // A paragraph ends after its blank lines, a line after its end.
   void cut(std::size_t file, std::string_view text, Unit unit) {
-    std::size_t begin = 0;  // of what is not added yet
+    std::size_t begin = 0;  // where what is not added yet begins
     bool after_blank = false;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What follows each other in one file, all of it for one set.
+/// Documents that follow each other in one file and belong to one set.
 struct Piece {
   std::size_t file = 0;
   std::string_view text;

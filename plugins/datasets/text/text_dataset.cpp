@@ -78,7 +78,7 @@ void TextDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) 
   std::fill_n(static_cast<u8*>(out.fields[2]), sequence_length_, u8{1});
 }
 
-// Without validation the words are those of versions that held back the end of the text, for their
+// Without validation, the words are those of versions that held back the end of the text: their
 // samples are the same.
 std::string TextDataset::do_fingerprint() const {
   const i64 all = corpus_.tokens(), held = corpus_.tokens(SampleSet::validation);

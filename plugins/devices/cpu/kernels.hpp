@@ -3,7 +3,7 @@
 
 namespace tessera::cpu {
 
-/// Those of whole matrices. `bytes` of pack_weight are its result's.
+/// Products of whole matrices. `bytes` of pack_weight are its result's.
 using Products = OperationList<MatmulArgs, LinearWeightArgs, PackWeightArgs>;
 /// Operations of simd/, with and without workspace.
 using WithWorkspace = OperationList<MatmulArgs,

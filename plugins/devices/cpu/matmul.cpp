@@ -146,7 +146,7 @@ class Multiplier {
   /// Ours also take what the libraries do not: products without an inner dimension.
   By by(const MatmulArgs& args) const {
     if (multiplications(args) == 0) return By::tiles;
-    // Who has packed the right factor multiplies it.
+    // Whoever packed the right factor multiplies it.
     const bool transposed = args.a.dtype == DType::fp32 && args.transpose_a && !args.packed;
     const By by = transposed ? transposed_ : by_dtype(args.a.dtype);
     return by == By::mkl && !Mkl::fits(args) ? By::tiles : by;
@@ -186,11 +186,11 @@ class Multiplier {
   const Kernels& table_;  // constants of the plugin
   OneDnn onednn_;         ///< made before anybody asks oneDNN what it has, which ends its choices
   By bf16_, fp32_;
-  /// Of fp32, the left factor transposed, as in weight gradients: oneDNN shares the inner dimension
-  /// out among threads there too, so these are ours unless oneDNN is asked for.
+  /// Who multiplies fp32 with the left factor transposed, as in weight gradients: oneDNN shares the
+  /// inner dimension out among threads there, so ours do unless oneDNN is asked for.
   By transposed_;
-  /// Where weights are not packed in blocks that wins nothing (README.md), but it is the code that
-  /// bf16 by oneDNN runs, tested everywhere.
+  /// Without packing in blocks this wins nothing (README.md), but it is the code that bf16 by
+  /// oneDNN runs, tested everywhere.
   bool prepares_fp32_;
   std::optional<Mkl> mkl_;
 };

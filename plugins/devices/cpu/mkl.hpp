@@ -18,7 +18,7 @@ class Mkl {
   /// Whether the system's loader finds the library.
   static bool installed();
 
-  /// As "MKL 2026.2".
+  /// Returns "MKL 2026.2", say.
   std::string_view name() const { return name_; }
   /// Whether sizes and strides fit MKL's integers of 32 bits.
   static bool fits(const MatmulArgs& args);

@@ -95,7 +95,7 @@ class Product {
     };
     dnnl::matmul::primitive_desc primitive = describe(b);
     if (key.packed != 0) {
-      // A product of few rows may want another form: then it reads the matrix itself.
+      // A product of few rows may want another form; then it reads the matrix itself.
       const auto layout = packed_layout(key.k, key.n, key.data, engine);
       const auto with_packed = describe(layout, true);
       packed_ = with_packed && (!is_reference(with_packed) || is_reference(primitive));

@@ -16,7 +16,7 @@ constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::bf16, DType::fp16, DType::f
 template <class Args>
 Kernel plain_kernel(void (*run)(const Args&)) {
   if constexpr (requires(const Args& args) { args.main; }) {
-    // Rules of optimizers: main and gradients are never narrow.
+    // Registers a rule of an optimizer: main and gradients are never narrow.
     return make_kernel<Args>([](const Args&) { return LaunchRequirements{}; },
                              [run](const Args& args, void*, Stream&) {
                                require(args.main.dtype == DType::fp32,

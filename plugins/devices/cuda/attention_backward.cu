@@ -20,7 +20,7 @@ using BackwardTiles = Tiles<V,
                             sizeof(V) == 4 && kFeatures <= 64 ? 64 : 32,
                             sizeof(V) == 4 && kFeatures <= 64 ? 64 : 32>;
 
-/// Of the first pass: own are q and grad, others k and v. Of the second the other way round.
+/// In the first pass own are q and grad, others k and v. In the second it is the other way round.
 template <class V, int kFeatures>
 struct alignas(16) BackwardMemory {
   using T = BackwardTiles<V, kFeatures>;

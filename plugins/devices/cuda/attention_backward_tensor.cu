@@ -27,7 +27,7 @@ constexpr int kShares = kFeatures <= 128 ? 1 : 2;
 template <class T, int kFeatures>
 using KeysMemory = BackwardTensorMemory<T, kFeatures, 64 / kShares<kFeatures>, 32>;
 
-/// grad · out of the warp's rows, by the lane's two.
+/// grad · out of the warp's rows, for the two rows of the lane.
 template <class T, int kStride>
 __device__ __forceinline__ void row_products(float (&deltas)[2],
                                              const T* grads,

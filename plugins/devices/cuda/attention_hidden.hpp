@@ -11,7 +11,7 @@ inline constexpr u32 kNotFinite = std::is_same_v<T, Half> ? 0x7c00 : 0x7f80;
 template <class T>
 inline constexpr u32 kOne = std::is_same_v<T, Half> ? 0x3c00 : 0x3f80;
 
-/// Of two values: 1 for each that is not finite, else 0.
+/// For two values: 1 for each that is not finite, else 0.
 template <class T>
 __device__ __forceinline__ u32 not_finite(u32 two) {
   const u32 low = two & kNotFinite<T>, high = two >> 16 & kNotFinite<T>;

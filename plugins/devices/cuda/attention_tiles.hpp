@@ -16,12 +16,12 @@ __device__ __forceinline__ Pack<T, kCount> packed(const T* from) {
   return *reinterpret_cast<const Pack<T, kCount>*>(from);
 }
 
-/// Of one thread: where its scores are.
+/// Where this thread's scores are.
 __device__ __forceinline__ int row_lane() { return static_cast<int>(threadIdx.x) / kColumnLanes; }
 __device__ __forceinline__ int column_lane() {
   return static_cast<int>(threadIdx.x) % kColumnLanes;
 }
-/// The thread's row i of the tile. Four that follow each other, so that they share random words.
+/// The thread's row i of the tile. Four rows follow each other, so that they share random words.
 __device__ __forceinline__ int row(int i) { return i / 4 * 4 * kRowLanes + row_lane() * 4 + i % 4; }
 
 /// Sum or largest over the lanes of a row.

@@ -113,7 +113,7 @@ __global__ void share_keys(const T* logits, ExpertChoice of) {
     const i64 at = sequence * of.length + position;
     for_lane(of.all, [&](i64 e) {
       bool exists = true;
-      // What is no number comes last.
+      // NaN comes last.
       const double share = softmax.sum == softmax.sum ? softmax(logit(e, exists)) : -1;
       of.keys[e * of.rows + at] = ordered(share);
     });
@@ -121,8 +121,8 @@ __global__ void share_keys(const T* logits, ExpertChoice of) {
   });
 }
 
-/// The largest u64 of so many bits for which holds(value) is true, where it is for 0 and for all
-/// below one that it is true for.
+/// The largest u64 of so many bits for which holds(value) is true, where that holds for 0 and for
+/// all numbers below one for which it holds.
 template <class Holds>
 __device__ u64 last_that(int bits, Holds holds) {
   u64 value = 0;

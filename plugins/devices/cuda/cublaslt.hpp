@@ -107,7 +107,7 @@ struct Library {
                   std::size_t workspace_bytes,
                   cudaStream_t stream);
 
-  /// Throws Error with the function's name and the library's of the status, unless it is kSuccess.
+  /// Throws Error with the names of the function and of the status, unless that is kSuccess.
   void check(int status, const char* function) const;
   /// "cuBLASLt 13.1.0"
   std::string name() const;
@@ -118,7 +118,7 @@ struct Library {
 /// and the others what was tried.
 Library load(const std::vector<std::string>& sonames, const std::vector<std::string>& folders);
 
-/// The library of this plugin: the vendor's; for the emulator, that of tests/cuda_emulated.
+/// The library of this plugin: the vendor's, or for the emulator that of tests/cuda_emulated.
 Library open();
 
 }  // namespace tessera::cuda::lt

@@ -7,8 +7,8 @@
 namespace tessera::cuda::lt {
 namespace {
 
-/// Where the CUDA runtime of this process was found, of which cuBLASLt is a neighbour: in a toolkit
-/// and in Python's packages from 13 on beside it, in those of 12 in a package of its own.
+/// Where the CUDA runtime of this process was found. cuBLASLt lies beside it in a toolkit and in
+/// Python's packages from 13 on; in those of 12 it has a package of its own.
 std::vector<std::string> folders() {
   std::vector<std::string> found;
   Dl_info runtime{};

@@ -67,7 +67,7 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   }
   ChosenGpu gpu = choose_gpu(config.index, arguments);
   unit_ = std::move(gpu.unit);
-  set_parallel_threads(arguments.threads);  // of datasets and other work on the host
+  set_parallel_threads(arguments.threads);  // for datasets and other work on the host
   KernelSet set = make_kernels(products_of(config));
   hardware_ = fmt::format("{}; {}", gpu.hardware, set.hardware);
   kernels_ = kernels_for(std::move(set.kernels), arguments);
@@ -96,7 +96,7 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   if (debug_) {
     poison = [this](Stream& stream, void* address, i64 bytes) {
       if (capture_) return;
-      // Destructors release memory. An error that stays is thrown by the call that it comes from.
+      // Destructors release memory. The call that an error comes from throws it.
       (void)cudaMemsetAsync(address, 0xff, static_cast<std::size_t>(bytes), handle(stream));
     };
   }

@@ -85,7 +85,7 @@ class CudaDevice final : public Device {
       throw;
     }
   }
-  /// Runs calls of CUDA's. An error that stays is told with what was launched last.
+  /// Runs calls of CUDA's. An error that stays names what was launched last.
   template <class F>
   auto told(F f) {
     try {

@@ -11,7 +11,7 @@
 namespace tessera::cuda {
 namespace {
 
-/// Between two questions a waiting host first only lets others go on, then sleeps.
+/// A waiting host first lets others go on between two questions, then sleeps.
 class Pause {
  public:
   void operator()() {
@@ -131,7 +131,7 @@ void CudaDevice::require_tensor(std::string_view call, const Tensor& tensor) con
           kDeviceName);
 }
 
-/// Before the host reads or writes a tensor: what was enqueued before is done.
+/// Call before the host reads or writes a tensor: completes what was enqueued.
 void CudaDevice::settle(std::string_view call, const Tensor& tensor, std::string_view what) {
   refuse_in_capture("{} of a tensor ({})", call, tensor);
   require_tensor(call, tensor);

@@ -15,7 +15,7 @@ using product_tiles::kThreads;
 using product_tiles::Range;
 using product_tiles::TileFor;
 
-constexpr int kBlocksEach = 3;  // of a multiprocessor
+constexpr int kBlocksEach = 3;  // blocks of each multiprocessor
 constexpr i64 kManyBlocks = kBlocksEach * kMultiprocessors;
 
 /// Whose rows are whose, as counts [experts] on the device say.

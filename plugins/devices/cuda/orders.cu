@@ -35,7 +35,7 @@ __device__ void for_choices(const ChoiceTiles& of, i64 begin, i64 end, i32* tabl
   for (i64 first = begin; first < end; first += kWarp) {
     const i64 choice = first + lane;
     const bool here = choice < end;
-    // One more key, for lanes without a choice.
+    // One more key is for lanes without a choice.
     const i64 key = here ? of.key(choice) : of.keys;
     const unsigned same = lanes_of(static_cast<u32>(key), bits);
     if (here) f(choice, same, table[key]);

@@ -19,7 +19,7 @@ int alignment(const TensorArg& tensor) {
   return bytes;
 }
 
-/// From row to row. A matrix of one row may have any.
+/// Elements from row to row. A matrix of one row may have any.
 i64 row_stride(const TensorArg& matrix) {
   return matrix.shape[0] == 1 ? matrix.shape[1] : matrix.strides[0];
 }

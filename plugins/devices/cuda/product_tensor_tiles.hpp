@@ -102,7 +102,7 @@ struct TensorTile {
       }
       commit_copies();
     };
-    // Of the tile's end, where a factor has fewer rows or columns.
+    // At the tile's end a factor may have fewer rows or columns.
     const bool busy =
         first_row() < rows.end - rows.first && first_column() < columns.end - columns.first;
     __syncthreads();  // the last tile's slices have been read

@@ -81,7 +81,7 @@ class Slice {
   static constexpr int kPacks = kCount * kDepth / kEach / kThreads;
   static_assert(kTurn * kAcross == kThreads && kPacks * kEach * kThreads == kCount * kDepth);
 
-  /// Of a pack of this thread within the slice.
+  /// Where a pack of this thread lies within the slice.
   static __device__ __forceinline__ int outer_of(int pack) {
     return static_cast<int>(threadIdx.x) / kAcross + pack * kTurn;
   }

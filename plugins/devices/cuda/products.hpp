@@ -17,9 +17,9 @@ enum class Fp32Products { fp32, tf32 };
 /// each run, and so are its bits; plans are made where `prepare` first meets them, and kept.
 class Products {
  public:
-  /// Of a planned device, which has no GPU: prepare only.
+  /// The products of a planned device, which has no GPU: prepare only.
   Products();
-  /// On the GPU that is current.
+  /// The products of the GPU that is current.
   Products(const lt::Library& library, Fp32Products fp32);
   ~Products();
   Products(const Products&) = delete;

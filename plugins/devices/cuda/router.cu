@@ -81,7 +81,7 @@ __global__ void topk_experts(TopK<T> of) {
     const auto logit_of = [&](i64 e, bool&) {
       return static_cast<C>(widen(of.logits[row * of.all + e]));
     };
-    // In an order, what is no number comes last.
+    // NaN comes last in an order.
     const auto ordered = [](C value) {
       return value != value ? -std::numeric_limits<C>::infinity() : value;
     };
@@ -117,7 +117,7 @@ struct Choices {
   }
   __device__ bool has(i64 c) const { return experts[c] >= 0 && experts[c] < all; }
   __device__ Compute<T> logit(i64 c) const { return widen(logits[experts[c]]); }
-  /// Over all experts, or over the chosen ones.
+  /// The softmax over all experts, or over the chosen ones.
   __device__ Softmax<Compute<T>> softmax(bool over_all) const {
     return softmax_of<Compute<T>>(over_all ? all : k, [&](i64 i, bool& exists) {
       if (over_all) return static_cast<Compute<T>>(widen(logits[i]));

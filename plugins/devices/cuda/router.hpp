@@ -35,7 +35,7 @@ __host__ __device__ inline bool by_softmax(RouterScore score) {
   return score == RouterScore::softmax || score == RouterScore::softmax_before;
 }
 
-/// Of a logit alone: softmax has the logit itself.
+/// The score of a logit alone; under softmax that is the logit.
 template <class C>
 __device__ C score_of(RouterScore score, C logit) {
   if (score == RouterScore::sigmoid) return C(1) / (C(1) + std::exp(-logit));
@@ -60,7 +60,7 @@ struct Softmax {
   __device__ C operator()(C logit) const { return std::exp(logit - largest) / sum; }
 };
 
-/// Of the n values that value(i, exists) gives, some of which may not exist.
+/// The softmax of the n values that value(i, exists) gives, some of which may not exist.
 template <class C, class Value>
 __device__ Softmax<C> softmax_of(i64 n, Value value) {
   Softmax<C> made{-std::numeric_limits<C>::infinity(), 0};

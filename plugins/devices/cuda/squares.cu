@@ -120,7 +120,7 @@ LaunchShape squares_shape(i64 blocks) {
 bool has_ranges(const SumSquaresArgs& args) { return args.ranges.rank > 0; }
 i64 ranges_of(const SumSquaresArgs& args) { return has_ranges(args) ? args.ranges.shape[0] : 1; }
 
-/// At most: blocks begin anew in each range.
+/// An upper bound: blocks begin anew in each range.
 i64 most_blocks(const SumSquaresArgs& args) {
   return args.x.elements() / kSquareBlock + ranges_of(args);
 }

@@ -32,7 +32,7 @@ __device__ void move_loss_scale(double* scalars, const LossScaling& scaling, boo
     steps = 0;
     hysteresis = static_cast<double>(scaling.hysteresis);
   }
-  // Refilled by growth only, so that of several overflows in a row each later one counts.
+  // Only growth refills it, so of several overflows in a row each later one counts.
   if (!clean && --hysteresis <= 0) {
     hysteresis = 0;
     scale = std::fmax(scale * scaling.backoff, scaling.least);

@@ -16,7 +16,7 @@ constexpr int stride_of(int width) { return width + 8; }
 
 __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
-/// Of a fragment: its row, and the first of its two columns.
+/// A lane's row of a fragment, and the first of its two columns.
 __device__ __forceinline__ int fragment_row() { return lane() / 4; }
 __device__ __forceinline__ int fragment_column() { return lane() % 4 * 2; }
 

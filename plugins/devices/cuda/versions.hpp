@@ -4,7 +4,7 @@
 
 namespace tessera::cuda {
 
-/// Of CUDA, as its runtime writes them: 13000 is 13.0.
+/// Versions of CUDA, as its runtime writes them: 13000 is 13.0.
 struct Versions {
   int driver = 0;  ///< the latest that the driver serves; 0: there is none
   int runtime = 0;

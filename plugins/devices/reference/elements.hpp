@@ -29,7 +29,7 @@ class Bf16 {
 };
 using F16 = _Float16;
 
-/// As many elements of an elementwise operation one thread takes at a time.
+/// How many elements of an elementwise operation one thread takes at a time.
 constexpr i64 kGrain = 4096;
 
 /// The type of means, maxima and sums of exponentials of T.

@@ -11,7 +11,7 @@ namespace tessera::reference {
 template <class Args>
 void run(const Args& args);
 
-/// HostDevice's, but fill and copy, which are here as well.
+/// HostDevice's operations, but fill and copy, which are here as well.
 using OfHostDevice = HostOperations::Without<OperationList<FillArgs, CopyArgs>>;
 /// All others but the products, which take workspace.
 using Plain =

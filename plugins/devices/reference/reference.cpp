@@ -21,7 +21,7 @@ TESSERA_PLUGIN(reference, "0.1.0", "The device that says what operations mean") 
   registrar.add<Device, ReferenceDevice>(
       "reference",
       "Plain loops in double precision: slow, obviously right, the oracle of every other device.");
-  // By name and not in the constructor, so that another device can take them (DeviceArguments).
+  // Kernels are added by name, so that another device can take them (DeviceArguments).
   const auto add = [&](Kernel kernel) { registrar.add_kernel("reference", std::move(kernel)); };
   add(make_matmul_kernel());
   add(make_linear_weight_kernel());

@@ -25,7 +25,7 @@ class AllGatherDispatcher final : public ExpertDispatcher {
   Tensor do_unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
 
  private:
-  /// The sorted choices, of all ranks, of this rank's experts.
+  /// The sorted choices of all ranks that are for this rank's experts.
   Tensor own_choices(const Bundle& bundle) const;
 };
 

@@ -143,7 +143,7 @@ Arriving from_experts(Context& cx, const Splits& splits, const std::vector<Tenso
   return {std::move(parts), std::move(work)};
 }
 
-// What arrived, in the memory of its first part. Several parts are waited for.
+// Adds what arrived, in the memory of its first part. Waits where there are several parts.
 std::vector<Tensor> sum(Context& cx, const Splits& splits, Arriving& arriving) {
   if (arriving.rows.size() > 1) arriving.work.wait(*cx.stream);
   const std::vector<Tensor>& sums = arriving.rows[0];

@@ -32,11 +32,11 @@ class ExpertDispatcher : public TokenDispatcher {
         read_(build.host_slot(fmt::format("{}.{}", build.scope(), read))) {}
 
   bool alone() const { return ranks_->size() == 1; }
-  /// Of all choices by expert, those that experts may take: dropped ones stand last.
+  /// The choices by expert that experts may take: dropped ones stand last.
   Tensor held(const Tensor& order) const {
     return most_ > 0 && most_ < order.dim(0) ? order.slice(0, 0, most_) : order;
   }
-  /// What a dry run assumes that each expert takes of `choices`, of the rows of so many ranks.
+  /// How many of `choices`, from the rows of so many ranks, a dry run assumes each expert to take.
   std::vector<i64> assumed(const Context& cx, i64 choices, const Routing& routing, i64 ranks) const;
 
   std::shared_ptr<const ExpertRanks> ranks_;

@@ -80,8 +80,8 @@ class PartialGraphs final : public GraphPolicy {
     return config_.scope.empty() ||
            std::ranges::find(config_.scope, phase.scope) != config_.scope.end();
   }
-  // Within a layer, phases of which some only are recomputed are joined too, which is an error: it
-  // is not for a policy to end a graph where nobody asked for it.
+  // Joins phases of a layer of which only some are recomputed, too, which is an error: a policy
+  // must not end a graph where nobody asked for it.
   bool joins(const PhaseInfo& before, const PhaseInfo& next) const {
     if (before.chunk != next.chunk) return false;
     if (before.layer == next.layer) return true;

@@ -32,7 +32,7 @@ class Gathered {
     group_.reduce_scatter(*cx.stream, parts, own, names_.key_gradients).wait(*cx.stream);
     return own;
   }
-  /// The first ones.
+  /// The keys and values of the first `positions` positions.
   Keys keys(const Tensor& all, i64 positions) const {
     return {layout_.keys(all, 0, positions), layout_.keys(all, elements_, positions), 0};
   }

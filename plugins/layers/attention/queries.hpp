@@ -42,8 +42,8 @@ class Queries {
   std::array<Half, zigzag::kHalves> halves_;
 };
 
-/// In which 16-bit results of parts are added up, so that the whole is rounded once; other dtypes
-/// are their own.
+/// The dtype in which 16-bit results of parts are added up, so that the whole is rounded once;
+/// other dtypes are their own.
 inline DType sum_dtype(DType parts) {
   return dtype_size(parts) < dtype_size(DType::fp32) ? DType::fp32 : parts;
 }
@@ -57,7 +57,7 @@ class GradientSum {
   /// Where the next contribution belongs, one to the first `length` elements of each row. The first
   /// one is the longest.
   Tensor next(Context& cx, i64 length);
-  /// It is there.
+  /// Call when the contribution is there.
   void add(Context& cx);
 
  private:

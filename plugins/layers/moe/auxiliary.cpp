@@ -62,7 +62,7 @@ void AuxiliaryLosses::add(Context& cx, const Routing& routing) const {
            {},
            sequence_ranks_,
            sequence_term_});
-  // Terms are means over samples: one of a microbatch stands for all of its samples.
+  // Terms are means over samples: the term of a microbatch stands for all of its samples.
   const auto samples = static_cast<double>(samples_);
   const i64 rows = samples_ * length;
   balance(cx,

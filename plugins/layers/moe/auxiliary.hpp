@@ -25,7 +25,7 @@ class AuxiliaryLosses {
                   i64 top_k,
                   BuildContext& build);
 
-  /// For the rows that one call of the router has decided on.
+  /// Adds the losses of rows that one call of the router has decided on.
   void add(Context& cx, const Routing& routing) const;
   void end_step(Context& cx) const;
 

@@ -22,7 +22,7 @@ i64 most_rows(const BatchShape& batch, i64 ranks, i64 limit);
 /// An expert takes at most `rows` of every `among` rows; all where rows is 0.
 struct Taken {
   i64 rows = 0, among = 1;
-  /// Of n rows, rounded up; 0: all.
+  /// How many of n rows, rounded up; 0: all.
   i64 of(i64 n) const { return (n * rows + among - 1) / among; }
 };
 

@@ -28,7 +28,7 @@ double without_sign(double value) {
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
 }
 
-// While a dynamic loss scale finds its size, overflows are no fault.
+// While a dynamic loss scale finds its size, overflows are normal.
 std::string_view why_skipped(const StepEnd& step) {
   const bool overflow = step.loss_scale > 0 && std::isfinite(step.loss);
   return overflow ? "its gradients overflowed, or its loss is bad"

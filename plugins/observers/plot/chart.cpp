@@ -174,7 +174,7 @@ std::string draw_chart(const Chart& chart) {
   std::string out = svg_begin(chart.width, chart.height, kStyle);
   out += svg_label(kLeft, 36, chart.title, SvgAnchor::start, "title");
   out += axes(chart, frame);
-  // A picture in the picture cuts what leaves the frame.
+  // A nested picture cuts off what leaves the frame.
   out += fmt::format(
       "<svg x=\"{0:.1f}\" y=\"{1:.1f}\" width=\"{2:.1f}\" height=\"{3:.1f}\" "
       "viewBox=\"{0:.1f} {1:.1f} {2:.1f} {3:.1f}\">\n",

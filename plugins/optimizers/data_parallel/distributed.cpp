@@ -14,7 +14,7 @@ bool has_whole_parameters(const ParameterMemory& memory) {
   });
 }
 
-// What of the rank's memory is in no shard of its own, in as few ranges as possible.
+// The ranges of the rank's memory that are in none of its own shards, as few as possible.
 std::vector<FlatRange> outside(const ParameterMemory& memory) {
   std::vector<FlatRange> ranges;
   const auto add = [&](i64 begin, i64 end) {

@@ -10,7 +10,7 @@ namespace tessera {
 /// ZeRO-1 (Rajbhandari et al. 2020): each replica keeps the optimizer state of its shard and
 /// updates that. Sums, norm and update have the bits of `replicated`.
 ///
-/// A shard is a part of every bucket; of a rule that needs whole parameters it is some of them,
+/// A shard is a part of every bucket or, for a rule that needs whole parameters, some of them, with
 /// about equally many elements for each replica. Then all replicas get all sums of gradients.
 class Distributed final : public GroupedOptimizer {
  public:

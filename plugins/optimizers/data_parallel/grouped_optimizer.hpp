@@ -42,7 +42,7 @@ class GroupedOptimizer : public Optimizer {
   void sum_all_squares(Context& cx, const Tensor& out) const { counted_.add(cx, out); }
   /// Updates what this rank updates, in one call for each set of state tensors.
   void update(Context& cx, const Tensor& scalars) const;
-  /// State of every parameter, so that all ranks name the same: of many a rank may have nothing.
+  /// State of every parameter, so that all ranks name the same; a rank may hold nothing of many.
   std::vector<NamedState> all_state() const;
 
  private:

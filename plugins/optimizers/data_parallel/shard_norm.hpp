@@ -10,10 +10,10 @@ namespace tessera {
 /// bits that one launch of SumSquares over all of them gives.
 ///
 /// That launch adds blocks of kSquareBlock elements, counted from the start of each parameter. Here
-/// the replica whose shard a block begins in sums it. What of a block lies in later shards, at
-/// most kSquareBlock elements at each boundary, it gets from their replicas, into the gradient
-/// memory that its own sums leave free. One all-reduce brings every block to everyone, a double
-/// for 8,192 gradients, and each adds them in the order of that launch.
+/// the replica whose shard a block begins in sums it. The part of a block that lies in later
+/// shards, at most kSquareBlock elements at each boundary, comes from their replicas, into the
+/// gradient memory that its own sums leave free. One all-reduce brings every block to everyone, a
+/// double for 8,192 gradients, and each adds them in the order of that launch.
 class ShardNorm {
  public:
   explicit ShardNorm(const OptimizerArguments& arguments);

@@ -87,7 +87,7 @@ std::vector<StateSpec> Muon::do_state() const {
           {"second_moment", &is_no_matrix, config_.beta2}};
 }
 
-// Matrices have another state than the rest, so they come in a call of their own.
+// Matrices have another state than the rest, so a call of their own updates them.
 void Muon::do_update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   if (shards.state[kSecondMoment].defined()) {
     update_elements(cx, shards, scalars);
@@ -129,7 +129,7 @@ void Muon::update_matrices(Context& cx, const Shards& shards, const Tensor& scal
 void Muon::orthogonalize_part(Context& cx, const Parameter& parameter, const Tensor& part) const {
   const auto [group, dim] = cut_of(parameter, *cx.mesh);
   if (group == nullptr) return orthogonalize(cx, part);
-  // Gathered along dimension 0, so what is cut along 1 is turned.
+  // It is gathered along dimension 0, so what is cut along 1 is turned.
   Tensor own = part;
   if (dim == 1) {
     own = cx.empty({part.dim(1), part.dim(0)}, part.dtype());

@@ -32,7 +32,7 @@ class Muon final : public UpdateRule {
   static constexpr bool kWholeParameters = true;
 
   /// A matrix has a momentum, all else the two moments of AdamW. The names differ, so that no run
-  /// takes moments of AdamW for the momentum of a matrix.
+  /// takes one for the other.
   std::vector<StateSpec> do_state() const override;
   double do_weight_decay() const override { return config_.weight_decay; }
   void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override;

@@ -98,7 +98,7 @@ class Interleaved final : public PipelineSchedule {
     return actions;
   }
 
-  // Nobody to wait for: each microbatch forward through all chunks and back.
+  // With nobody to wait for: each microbatch goes forward through all chunks and back.
   std::vector<Action> without_pipeline(const PipelineShape& shape) const {
     const std::vector<Action> forwards = table(Action::F, shape, 1);
     const std::vector<Action> backwards = table(Action::B, shape, 1);

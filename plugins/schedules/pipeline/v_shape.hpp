@@ -68,7 +68,7 @@ class VShape : public PipelineSchedule {
       train(shape.ranks, shape.rank, shape.microbatches, order);
       return std::move(order.actions);
     }
-    // As many of the first chunk as pass before the first comes back, then in turn.
+    // As many forwards of the first chunk as pass before the first comes back, then in turn.
     const int m = shape.microbatches;
     for (int i = 0; i < std::min(m, 2 * (shape.ranks - shape.rank) - 1); ++i) order.forward(0);
     for (int i = 0; i < m; ++i) {
@@ -78,7 +78,7 @@ class VShape : public PipelineSchedule {
     return std::move(order.actions);
   }
 
-  // Without them all, what is left of the form has its passes in other pairs.
+  // With fewer microbatches, the passes would be in other pairs.
   static void check_pairs(const PipelineShape& shape) {
     if (shape.microbatches >= 2 * shape.ranks) return;
     fail_config(

@@ -135,7 +135,7 @@ void claim_model(Claims& claims, bool has_merges) {
   if (const Value* dropout = claims.find("model.dropout"); dropout && *dropout != Value(0)) {
     claims.only("model.dropout", 0.0);
   }
-  // Of tokens for what has none: every byte has one.
+  // Keys of tokens for bytes without one: every byte has one.
   claims.harmless({"model.unk_token", "model.fuse_unk", "model.byte_fallback"});
 }
 
@@ -151,7 +151,7 @@ void claim_words(Claims& claims) {
   claims.harmless({"decoder.add_prefix_space", "decoder.trim_offsets", "decoder.use_regex"});
 }
 
-// What is put around a text: nothing.
+// Claims that nothing is put around a text.
 void claim_after(Claims& claims) {
   const Value type = claims.get("post_processor.type", "ByteLevel");
   if (type == Value("TemplateProcessing")) {
@@ -166,7 +166,7 @@ void claim_after(Claims& claims) {
   }
 }
 
-// What decides ids, and is more than a vocabulary and merges.
+// Checks what decides ids beyond a vocabulary and merges.
 void require_gpt2(const Json& rest, bool has_merges, const fs::path& file) {
   Claims claims = claims_of(rest, place_of(file));
   claims.only("version", "1.0");
@@ -177,7 +177,7 @@ void require_gpt2(const Json& rest, bool has_merges, const fs::path& file) {
   claims.require_known(kReader);
 }
 
-// A part of `json`, out of it.
+// Moves a part out of `json`.
 Json take(Json& json, const char* key) {
   Json part = at(json, key);
   if (json.is_object()) json.erase(key);
@@ -246,7 +246,7 @@ BpeFiles read_bpe(const fs::path& folder) {
   if (!fs::exists(whole)) return read_separate(vocabulary, merges);
   BpeFiles files = read_one(whole);
   if (!fs::exists(vocabulary) || !fs::exists(merges)) return files;
-  // transformers reads the one, other programs the others.
+  // transformers reads the one form, other programs the other.
   BpeFiles others = read_separate(vocabulary, merges);
   std::ranges::sort(others.tokens);
   auto tokens = files.tokens;

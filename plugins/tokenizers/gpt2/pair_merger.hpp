@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Byte pair encoding (Sennrich et al. 2016, §3.2) of one word after the other. For one thread. A
-/// word of n bytes takes n log n, so that a text without spaces is no trap.
+/// word of n bytes takes time n log n, so a text without spaces is no trap.
 class PairMerger {
  public:
   /// `vocabulary` outlives it.

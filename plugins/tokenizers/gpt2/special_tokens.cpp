@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::array<const char*, 7> kNamed = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-// What the files add to the vocabulary, by text.
+// Tokens that the files add to the vocabulary, by text.
 class Added {
  public:
   explicit Added(const BpeFiles& files) : file_(files.file) {
@@ -61,7 +61,7 @@ class Added {
  private:
   std::string file_;
   std::map<std::string, i64, std::less<>> ids_, special_;
-  std::map<std::string, std::string> unknown_;  // to the file that names it
+  std::map<std::string, std::string> unknown_;  // each with the file that names it
 };
 
 std::string text_of(const Claims& claims, const std::string& key, const Value& value) {

@@ -18,7 +18,7 @@ class Vocabulary {
   /// that are not there.
   Vocabulary(const BpeFiles& files, const std::vector<AddedToken>& added);
 
-  /// Of all tokens with their ids, and of the merges, whatever order the files list them in.
+  /// A hash of all tokens with their ids, and of the merges, whatever order the files list them in.
   u64 hash() const;
   i64 size() const { return static_cast<i64>(bytes_.size()); }
   /// The bytes that a token stands for.

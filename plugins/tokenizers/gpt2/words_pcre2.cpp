@@ -55,7 +55,7 @@ Words::Words() : state_(std::make_unique<State>()) {
                                &where,
                                nullptr);
   require(state_->code != nullptr, "tokenizer gpt2: PCRE2 refuses the pattern: error {}", error);
-  // Where a system forbids code made at run time, matching goes on without it, ten times slower.
+  // Where a system forbids code made at run time, matching works without it, ten times slower.
   pcre2_jit_compile(state_->code, PCRE2_JIT_COMPLETE);
 }
 

@@ -208,7 +208,7 @@ class Carver {
   i64 used_ = 0;
 };
 
-/// The threads that get units, at most one for each kThreadWork that is begun.
+/// The threads that get units: at most one for each kThreadWork that is begun.
 inline i64 slots_for(i64 units, const Sizes& size) {
   return at_most(units, at_most(size.work() / kThreadWork + 1, parallel_threads()));
 }

@@ -35,7 +35,7 @@ struct Shares {
   return sum > 0 ? 1 / static_cast<double>(sum) : 1;
 }
 
-// In one thread's order by definition.
+// Runs on one thread, for one order.
 template <class T>
 void balance(const BalanceLossArgs& args) {
   const auto logits = rows_of<const T>(args.logits);
@@ -92,7 +92,7 @@ void balance_gradient(const BalanceGradArgs& args) {
   return found.largest + __builtin_logf(found.sum);
 }
 
-// In one thread's order by definition.
+// Runs on one thread, for one order.
 template <class T>
 void square_logs(const ZLossArgs& args) {
   const auto logits = rows_of<const T>(args.logits);

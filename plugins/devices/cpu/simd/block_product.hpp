@@ -54,7 +54,7 @@ inline void block_product(Left<false, u32> a,
 
 #else
 
-// As many sums as registers hold together with a row of b and a factor; both counts divide blocks.
+// As many sums as fit into registers beside a row of b and a factor; both counts divide blocks.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 4, kTileVectors = 4;
 #else

@@ -172,7 +172,7 @@ void run(const CrossEntropySumsArgs& args) {
   with_storage(args.logits.dtype, [&]<class T>(T) { row_sums<T>(args); });
 }
 
-// In one thread's order by definition.
+// Runs on one thread, for one order.
 template <>
 void run(const CrossEntropyLossArgs& args) {
   const float* sums = args.sums.as<const float>();

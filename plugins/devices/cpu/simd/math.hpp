@@ -52,7 +52,7 @@ struct Rounded {
 
 /// e^x with a relative error below 2e-7; 0 below x = -86.6, infinity above 88.7; NaN stays NaN.
 [[gnu::always_inline]] inline F exp(F x) {
-  // Keeps NaN: both return their second operand then.
+  // Keeps NaN: both functions return their second operand then.
   const F capped = minimum(broadcast(88.8F), maximum(broadcast(-86.6F), x));
   // Half the power, and twice the result: 2^128 is no float.
   const Rounded whole = round_to_power(capped * 1.44269504F - 1.0F);

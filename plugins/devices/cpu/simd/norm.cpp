@@ -81,7 +81,7 @@ void input_gradient(const Args& args) {
         const F gw = load(g + j, count) * load(weight + j, count);
         const F normal = (load(from + j, count) - mean) * rstd;
         F dx = rstd * (gw - mean_g - normal * mean_gx);
-        // Added to what would have been stored, as if by an operation of its own.
+        // Adds to what would have been stored, as an operation of its own would.
         if constexpr (kAdds) dx = load(added[row] + j, count) + apart(dx);
         store(to + j, dx, count);
       });

@@ -27,7 +27,7 @@ struct Put {
   /// The same for the few columns beyond the last whole tile, which are not worth code of their
   /// own for each ending.
   Put<Ending::any, T, Out> of_any_ending() const { return {to}; }
-  /// What a tile will add to is fetched while it is computed.
+  /// Fetches what a tile will be added to, while it is computed.
   template <int kVectors>
   [[gnu::always_inline]] void prefetch(i64 row, i64 column) const {
     if constexpr (kEnding == Ending::accumulate) {

@@ -151,7 +151,7 @@ inline void product_tile(const Rows& a,
     }
     return;
   }
-  // A copy is what variables index: else the sums would not stay in registers.
+  // Variables index a copy: else the sums would not stay in registers.
   float edge[kPackedRows][kVectors * kLanes];
 #pragma GCC unroll 8
   for (int i = 0; i < kPackedRows; ++i) {

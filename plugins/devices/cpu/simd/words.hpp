@@ -135,7 +135,7 @@ inline i64 steps_of(i64 depth) {
   return (depth + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
 }
 
-/// As many, and those of zeros that follow them up to whole tiles.
+/// The steps of a depth, rounded up to whole tiles.
 template <class T>
 inline i64 packed_steps(i64 depth) {
   return round_up(steps_of<T>(depth), kStepUnit);
