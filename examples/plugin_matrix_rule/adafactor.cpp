@@ -24,7 +24,7 @@ StateShape without(const Parameter& parameter, int dim) {
   return shape;
 }
 
-// Of a vector, which is one row, this is one number.
+// For a vector, which is one row, this is one number.
 StateShape of_rows(const Parameter& parameter) {
   return without(parameter, parameter.logical.rank() - 1);
 }

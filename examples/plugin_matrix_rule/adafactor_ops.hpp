@@ -7,8 +7,8 @@
 // one row. A rank holds the elements that tensor parallelism leaves it, `rows` × `columns` of them
 // without padding; the operations leave padding alone.
 
-/// Of each matrix on this rank: sums fp64 [b·m + b + b·n] = for each row Σ (g² + eps), Σ main² of
-/// all, for each column Σ (g² + eps); g = grad · gradient scale. by_row fp64 [b·m]: scratch.
+/// For each matrix on this rank, sums fp64 [b·m + b + b·n] = Σ (g² + eps) of each row, Σ main² of
+/// all, Σ (g² + eps) of each column; g = grad · gradient scale. by_row fp64 [b·m]: scratch.
 struct AdafactorSumsArgs {
   static constexpr std::string_view kName = "example.adafactor_sums";
   static constexpr int kTensors = 5, kOutputs = 2;

@@ -56,7 +56,7 @@ def main():
     summary = {}
     for case, taken in rounds.items():
         ms = {side: 1e3 * statistics.median(r[side] for r in taken) for side in ("off", "on")}
-        # Of two rounds one after the other, so that a drift counts once for and once against.
+        # Uses two rounds one after the other, so that a drift counts once for and once against.
         ratios = [r["on"] / r["off"] for r in taken]
         pairs = [(a * b) ** 0.5 for a, b in zip(ratios[::2], ratios[1::2])] or ratios
         ratio = statistics.median(pairs)

@@ -141,7 +141,7 @@ struct State {
 };
 State& state();
 
-/// Of the calling thread.
+/// The state of the calling thread.
 struct ThreadState {
   bool is_stream = false;
   int gpu = 0;
@@ -150,8 +150,8 @@ struct ThreadState {
 };
 inline thread_local ThreadState this_thread;
 
-/// Of all GPUs, 10 · major + minor. It is read whenever it is asked for, so that a test has GPUs of
-/// several.
+/// The capability of all GPUs, 10 · major + minor. It is read whenever it is asked for, so that a
+/// test has GPUs of several.
 int capability();
 /// The most that a block may have, in bytes.
 int most_shared_memory();

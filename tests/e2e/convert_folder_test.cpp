@@ -63,7 +63,7 @@ class ConvertFolder : public ::testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
   }
-  // As transformers 5 writes it.
+  // The form that transformers 5 writes.
   json tokenizer() const {
     json tokenizer = json::parse(R"({
       "version": "1.0", "truncation": null, "padding": null, "normalizer": null,
@@ -112,7 +112,7 @@ TEST_F(ConvertFolder, TokenizerJsonAloneIsRead) {
 TEST_F(ConvertFolder, MergesMayBeStringsAndTokensLieBeyondTheVocabulary) {
   json changed = tokenizer();
   changed["model"]["merges"] = {"t h", "th e"};
-  changed["model"].erase("type");  // as GPT-2's own file
+  changed["model"].erase("type");  // as in GPT-2's own file
   changed["model"]["vocab"].erase("<|endoftext|>");
   write("tokenizer.json", changed);
   const ProcessResult result = convert("theirs", "ours");

@@ -130,7 +130,7 @@ TEST_F(Convert, AConverterThatIsNotLoadedIsTold) {
   EXPECT_THAT(result.err, HasSubstr("no plugin brings a converter \"mine\"\n  not loaded: "));
 }
 
-// As transformers cuts them: none is larger, unless a single tensor is.
+// Files are as large as those of transformers: none is larger, unless a single tensor is.
 TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
   const ProcessResult back = convert("ours", "back", {"--max-shard-size", "40KB"});
   ASSERT_EQ(back.exit_code, 0) << back.err;

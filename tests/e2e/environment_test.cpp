@@ -56,7 +56,7 @@ class LibrariesInTheEnvironment : public ::testing::Test {
     command.insert(command.begin() + 1, words.begin(), words.end());
     return run_process(command, options);
   }
-  /// Of a run that ends well.
+  /// The metrics of a run that ends well.
   std::vector<std::string> metrics(const Variables& variables,
                                    const std::vector<std::string>& sets = kTwoThreads) {
     const std::string out = "run" + std::to_string(runs_++);
@@ -238,7 +238,7 @@ class Bound : public ::testing::Test {
   void SetUp() override {
     if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "there is one processor";
   }
-  /// Of each rank of a run of two.
+  /// The places of each rank of a run of two.
   std::vector<std::set<std::string>> places(const Variables& variables,
                                             const std::string& threads = "1") {
     ProcessOptions options = run_.options();

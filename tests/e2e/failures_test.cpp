@@ -63,7 +63,7 @@ TEST_F(Failures, ARankThatIsFrozenWhileItStartsIsNamed) {
   expect_named({"--when", "start", "--init-timeout", "8", "--layouts", "dp2", "tp2_pp2"}, "8");
 }
 
-// Those that wait for it stand still, too, and are not to blame.
+// Ranks that wait for it stand still, too, and are not to blame.
 TEST_F(Failures, ARankThatNeverComesIsNamed) {
   for (const char* rank : {"0", "1", "3"}) {
     expect_named({"--when",

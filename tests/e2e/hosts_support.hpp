@@ -16,8 +16,8 @@ class TwoHosts {
 
   /// The command that runs this one on a host. Working folders are lost on the way.
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
-  /// What both call host 0; it itself takes this for a loopback address, as Debian's installer has
-  /// it.
+  /// The name by which both hosts call host 0; host 0 takes it for a loopback address, as Debian's
+  /// installer has it.
   static constexpr const char* kName = "tessera-first";
   /// Takes the cable out.
   void cut() const;

@@ -89,7 +89,7 @@ TEST_F(Hosts, ACutCableIsANamedErrorOnBothSides) {
   Sets sets = {"comm.timeout_s=3", "checkpoint.every_steps=0"};
   sets.insert(sets.end(), kLayout.begin(), kLayout.end());
   start(TinyRun::steps(100000, run_.at("cut"), sets));
-  // Between two steps that are powers of 2: behind these ranks tell of their memory, and who waits
+  // Between two steps that are powers of 2: after these, ranks tell of their memory, and who waits
   // for that over the cable names the store and no group.
   ASSERT_TRUE(ranks_[0]->shows("step", 530)) << ranks_[0]->err();
   hosts_->cut();

@@ -1,4 +1,4 @@
-// A program of ranks that misbehaves on demand: launch_probe RANKS BEHAVIOUR [RANK].
+// A program whose ranks misbehave on demand: launch_probe RANKS BEHAVIOUR [RANK].
 
 #include <sys/resource.h>
 #include <unistd.h>

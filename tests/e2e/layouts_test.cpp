@@ -32,7 +32,7 @@ using testing::TestFolder;
 const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
 constexpr int kSteps = 8;
 
-// A few steps of configs/shakespeare.toml with dropout, made small.
+// Runs a few steps of configs/shakespeare.toml with dropout, made small.
 std::vector<std::string> small_training(const std::string& layout, const std::string& out) {
   std::vector<std::string> command = {tessera_program(),
                                       "train",

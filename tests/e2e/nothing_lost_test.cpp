@@ -139,7 +139,7 @@ TEST_F(NothingLost, CheckpointsElsewhereDoNotMakeItTheSameRun) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(read("second/metrics.1.jsonl"), metrics);
   EXPECT_EQ(run_.metrics("second").size(), 3U);  // steps 4 to 6
-  // Whose run it is, goes on in its file.
+  // The run that owns it goes on in its file.
   ASSERT_EQ(run_.train(TinyRun::steps(8, "second", {common})).exit_code, 0);
   EXPECT_EQ(run_.metrics("second").size(), 5U);
   EXPECT_FALSE(fs::exists(run_.at("second/metrics.2.jsonl")));

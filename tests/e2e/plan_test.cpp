@@ -340,7 +340,7 @@ TEST(OptimizerRanges, AreThoseOfDataParallelismForRanksThatShareSequences) {
   EXPECT_EQ(buckets({"parallel.context=2", "parallel.data=2"})[0]["shards"], 4);
 }
 
-// Of four ranks two hold the same experts: 0 and 2, and 1 and 3. What is told is that of rank 0.
+// Two of four ranks hold the same experts: 0 and 2, and 1 and 3. What is told is that of rank 0.
 TEST(OptimizerRanges, OfExpertsAreAmongTheRanksThatHoldThem) {
   const auto all = buckets({"parallel.data=4",
                             "parallel.expert=2",

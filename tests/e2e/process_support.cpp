@@ -188,7 +188,7 @@ std::vector<pid_t> processes_with(std::string_view entry) {
     if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); })) {
       continue;
     }
-    // Of a zombie it is empty.
+    // It is empty for a zombie.
     const std::string environment = '\0' + read_file(folder.path() / "environ");
     if (environment.find('\0' + std::string(entry) + '\0') == std::string::npos) continue;
     found.push_back(static_cast<pid_t>(std::stoi(name)));

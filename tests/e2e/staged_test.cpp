@@ -139,7 +139,7 @@ TEST_F(Staged, ARunHasTheSameBitsAgainAndAfterAResume) {
   EXPECT_EQ(numbers(kSteps, "again", sets), once);
 }
 
-// Nothing is staged in a run of one rank, which exchanges nothing.
+// A run of one rank stages nothing, as it exchanges nothing.
 TEST_F(Staged, OneRankIgnoresIt) {
   EXPECT_EQ(numbers(2, "staged", kStaged), numbers(2, "plain", kEmulated));
 }

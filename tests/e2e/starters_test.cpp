@@ -98,7 +98,7 @@ TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
   }
 }
 
-// As in a shell of `srun -n 4 --pty bash`.
+// Ranks wait as in a shell of `srun -n 4 --pty bash`.
 TEST_F(Starters, WhoWaitsForRanksSaysForWhomAndWhy) {
   const Variables shell = {{"SLURM_JOB_ID", "7" + std::to_string(getpid())},
                            {"SLURM_STEP_ID", "0"},
@@ -221,7 +221,7 @@ TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   }
 }
 
-// As on two hosts that have different files at one path.
+// Two hosts may have different files at one path.
 TEST_F(Starters, RanksWithOtherDataAreRefused) {
   run_.folder.write("other/text.txt", std::string(5000, 'a'));
   std::vector<std::unique_ptr<Process>> ranks;

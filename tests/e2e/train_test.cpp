@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Saves, Kill, ::testing::Bool(), [](const auto& info) {
   return info.param ? "asynchronous" : "at_once";
 });
 
-// Not after the timeout of a collective: that would be an hour.
+// It does not wait for the timeout of a collective, which would be an hour.
 TEST_F(Train, AKilledRankIsNamedAtOnce) {
   for (const std::string communicator : {"shm", "gloo"}) {
     SCOPED_TRACE(communicator);
@@ -251,7 +251,7 @@ TEST_F(Train, AFullDiskUnderSeveralRanks) {
   EXPECT_THAT(full.err, Not(HasSubstr("damaged")));
 }
 
-// In the background it is tried again, a second later each time, and then ends the run. With
+// In the background it is tried again, a second later each time, and then ends the run. Under
 // "rewind" that waits for a step that saves or is the last, and is not lost there.
 TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
   const std::pair<const char*, int> runs[] = {

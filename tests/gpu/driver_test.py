@@ -149,7 +149,7 @@ def test_peaks():
     assert peak.bytes is None
 
 
-# Of a program under test: two ranks, of which the second is waited for.
+# A program under test: two ranks, of which the second is waited for.
 TRAINS = """sleep 61 & sleep 60 &
 echo '{"event":"step","step":1,"loss":1,"grad_norm":1}'
 wait $!

@@ -215,7 +215,7 @@ TEST(DryRun, ThreadsJoinNoProcesses) {
   }
 }
 
-// Ranks that `sets` ask for.
+// How many ranks `sets` ask for.
 i64 ranks_of(const std::vector<std::string>& sets) {
   return world_size(resolve(Config::parse(tiny_config(), "test", sets), host()).run);
 }

@@ -25,7 +25,7 @@ const Sets kModel = {"precision.compute=\"fp64\"",  // so that no choice depends
                      "checkpoint.save=false"};
 const std::string kCapacity = "model.block.mlp.capacity_factor=0.75";
 
-// Of a run, by the line of each step.
+// What a run reports, by the line of each step.
 struct Loads {
   std::vector<double> imbalance, empty, dropped;
   std::vector<std::string> by_layer;
@@ -61,7 +61,7 @@ TEST(ExpertLoad, OfARouterThatCollapsed) {
   const Loads all = loads_of({"model.block.mlp.router.init_std=0", "run.steps=1", kCapacity});
   EXPECT_THAT(all.imbalance, ElementsAre(4)) << "experts / top_k";
   EXPECT_THAT(all.empty, ElementsAre(24)) << "layers · (experts - top_k)";
-  // Of 8 rows, each of two experts takes ceil(8 · 2 / 8 · 0.75) = 2.
+  // Each of two experts takes ceil(8 · 2 / 8 · 0.75) = 2 of 8 rows.
   EXPECT_THAT(all.dropped, ElementsAre(0.75));
   EXPECT_THAT(all.by_layer, Each("\"moe_imbalance_by_layer\":[4.0,4.0,4.0,4.0"));
 }

@@ -7,7 +7,7 @@
 namespace tessera::testing {
 namespace failing_rank_test {
 
-// Not after their timeout: that would be an hour.
+// It does not wait for their timeout, which would be an hour.
 TEST(FailingRank, EndsTheOthersAtOnce) {
   const auto fails = [](RankRun& run) {
     if (run.mesh().rank() == 1) fail("rank 1 has had enough");

@@ -52,7 +52,7 @@ TEST_F(Generation, PaddingIsNeverSampled) {
   EXPECT_LT(*drawn.rbegin(), 256);
 }
 
-// Of a vocabulary of 300 a tokenizer of bytes knows 256.
+// A tokenizer of bytes knows 256 of a vocabulary of 300.
 TEST_F(Generation, WhatTheTokenizerDoesNotKnowIsNeverSampled) {
   const std::string out = folder_.at("wide");
   run_trainer({tiny_config(),

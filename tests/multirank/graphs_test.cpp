@@ -183,7 +183,7 @@ TEST_P(Replayed, HasTheBitsOfTheEagerRun) {
   const Row& row = GetParam();
   const Training eager = train(tiny_config(), row.layout, {.steps = 3});
   const Sets sets = with(row.layout, row.graphs);
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (const u64 seed : {0, 1, 2}) {
     SCOPED_TRACE(seed);
     expect_equal(train_with_graphs(sets, seed), eager);
@@ -363,8 +363,8 @@ TEST(Boundaries, DependOnWhereTheGraphEnds) {
                           "residual"));
 }
 
-// A layer's input is there already where the graph of the layer before has left it, and so is its
-// result's gradient.
+// A layer's input is where the graph of the layer before has left it, and so is the gradient of its
+// result.
 TEST(SegmentInputs, AreCopiedWhereTheyAreNotThereAlready) {
   const auto copied = [](const std::string& scopes) {
     i64 bytes = 0;

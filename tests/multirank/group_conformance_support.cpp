@@ -12,7 +12,7 @@ namespace tessera::testing {
 
 namespace {
 
-// Around the borders of the message paths: empty-ish, odd, 4 KiB of several types, cut unevenly.
+// Sizes around borders of the message paths: small, odd, 4 KiB of several types, cut unevenly.
 std::vector<i64> sizes_for(DType dtype) {
   if (dtype != DType::fp32) return {1, 17, 1025, 5003};
   return {1, 3, 17, 512, 1000, 1024, 1025, 2049, 5003, 20001};
@@ -133,7 +133,7 @@ void check_broadcast(TestRank& rank) {
 void check_exchange(TestRank& rank) {
   const auto group = make_world_group(rank);
   const int p = group->size(), me = group->index();
-  // Everyone to everyone, itself included, with sizes that depend on the pair; some are empty.
+  // Everyone sends to everyone, itself included, sizes that depend on the pair; some are empty.
   const auto size_of = [](int from, int to) { return i64{from} * 977 * (to + 1) + to % 2; };
   for (int round = 0; round < 3; ++round) {
     std::vector<ProcessGroup::Part> sends, receives;
@@ -177,7 +177,7 @@ void check_rounds_once(TestRank& rank) {
   const auto group = make_world_group(rank);
   const int p = group->size();
   for (const auto& [dtype, bits] : {std::pair{DType::bf16, 8}, {DType::fp16, 11}}) {
-    // Too large for a single 1 to change it; the members take turns to have it.
+    // It is too large for a single 1 to change it; the members take turns to have it.
     const double large = std::ldexp(1.0, bits);
     const auto term = [&](i64 member, i64 i) { return member == i % p ? large : 1.0; };
     const double exact = large + p - 1;

@@ -12,7 +12,7 @@ void check_all_gather(TestRank& rank);
 void check_reduce_scatter(TestRank& rank);
 void check_broadcast(TestRank& rank);
 void check_exchange(TestRank& rank);
-/// Random floats: all members have the same bits, run after run, whatever the order of the sum.
+/// All members have the same bits of random floats, run after run, whatever the order of the sum.
 void check_same_bits(TestRank& rank);
 /// Sums of 16-bit floats that lose terms, or depend on their order, unless they are added wider and
 /// rounded once: every member has what one rounding of the exact sum gives.

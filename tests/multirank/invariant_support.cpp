@@ -152,7 +152,7 @@ std::string first_differs(const std::vector<double>& got,
   return difference({got.at(0)}, {want.at(0)}, tolerance, what);
 }
 
-// One that overflows nowhere, so that all steps are taken.
+// A fixed loss scale that overflows nowhere, so that all steps are taken.
 constexpr double kFixedScale = 1024;
 
 // The first text that says something.

@@ -59,7 +59,7 @@ struct Narrow {
   std::string compute;  ///< "bf16" or "fp16"
   std::string device = "reference";
 };
-/// The settings of it, with a loss scale that never changes.
+/// The settings of that compute, with a loss scale that never changes.
 Sets in_16_bits(const Narrow& narrow);
 
 /// As check_invariant, in 16 bits: a layout is at most twice as far from one rank of the same

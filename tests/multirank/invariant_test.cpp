@@ -39,7 +39,7 @@ Sets four_stages(std::string_view schedule, const Sets& more) {
               more);
 }
 
-// One of each that may lose a little every step: sums over ranks, work put off, work done again.
+// Each of these may lose a little every step: sums over ranks, work put off, work done again.
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     InvariantLong,

@@ -76,7 +76,7 @@ TEST_P(LinearModules, Column) {
       set_values(rank, "up.weight", rows_of(all_.weight, kIn, first, part));
       set_values(rank, "up.bias", rows_of(all_.bias, 1, first, part));
       const Values mine = columns_of(all_.gradient, kOut, first, part);
-      // Behind a gather every rank has the whole gradient, of which it takes its part.
+      // After a gather every rank has the whole gradient, of which it takes its part.
       const Tensor gradient =
           gather ? rank.tensor({kRows, kOut}, all_.gradient) : rank.tensor({kRows, part}, mine);
       const Pass done = pass(rank, *module, rank.tensor({kRows, kIn}, all_.x), gradient);

@@ -153,7 +153,7 @@ class MutantRouter final : public Router {
     const Tensor weight = cx.sink->inverse_weight(term_);
     cx.add_loss(term_, ops::balance_loss(cx, logits, {}, spec, weight, group, "balance"));
   }
-  // Rows of it as the gradient has them: the bias is a constant.
+  // Adds the bias to rows of logits as the gradient has them: it is a constant.
   Tensor biased(Context& cx, const Tensor& logits) const {
     std::vector<double> values, bias = read_values(*cx.device, bias_->value);
     for (i64 row = 0; row < logits.dim(0); ++row) {

@@ -30,8 +30,8 @@ const Sets& clear_model() {
   return kModel;
 }
 
-// Of a gap to the noise of its scores. A layout may be twice as far from one rank as that is from
-// fp32, and both scores of a gap may move.
+// The least ratio of a gap to the noise of its scores. A layout may be twice as far from one rank
+// as that is from fp32, and both scores of a gap may move.
 constexpr double kLeastRatio = 4;
 
 struct Row {

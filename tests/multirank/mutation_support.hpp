@@ -22,7 +22,7 @@ struct Mutation {
 
   /// The component without its mistake.
   Sets component() const { return with({fmt::format("{}.type=\"mutant_{}\"", path, type)}, also); }
-  /// With it. The replica check would stop some before the table sees them.
+  /// The component with its mistake. The replica check would stop some before the table sees them.
   Sets with_mistake() const {
     return with(component(),
                 {fmt::format("{}.mistake=\"{}\"", path, mistake), "check.replicas_every=0"});

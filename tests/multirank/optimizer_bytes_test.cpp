@@ -54,7 +54,7 @@ const std::vector<Row>& rows() {
   return kAll;
 }
 
-// Enough elements for allocations not to be mere rounding.
+// Enough elements that allocations are not mere rounding.
 Sets sets_of(const Row& row, i64 replicas, bool distributed) {
   Sets sets = with({"model.hidden=128",
                     "check.replicas_every=0",

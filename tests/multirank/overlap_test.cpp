@@ -98,7 +98,7 @@ class Overlapped : public ::testing::TestWithParam<Row> {};
 TEST_P(Overlapped, HasTheBitsOfTheRunWithoutOverlap) {
   const Sets& sets = GetParam().sets;
   const Training apart = train(tiny_config(), sets, {.steps = 3});
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (const u64 seed : {0, 1, 2}) {
     SCOPED_TRACE(seed);
     const Training pairs =

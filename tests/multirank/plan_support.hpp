@@ -20,7 +20,7 @@ inline const Sets kChosen = {"model.block.mlp.type=\"moe\"",
                              "model.block.mlp.ffn=32",
                              "model.block.mlp.router.type=\"expert_choice\""};
 
-/// Settings of a model that is large enough for blocks not to be mere rounding.
+/// Settings of a model whose blocks are not mere rounding.
 inline Sets with_model(const Sets& sets) {
   Sets all = {"device.type=\"cpu\"",
               "check.replicas_every=0",

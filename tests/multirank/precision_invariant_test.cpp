@@ -69,7 +69,7 @@ const std::vector<Row>& rows() {
   return kAll;
 }
 
-// With weights packed once a step, on the device that does.
+// Packs weights once a step, on the device that can.
 const Sets kPrepared = {"precision.prepare_weights=true", "batch.micro=1"};
 const std::vector<Row>& prepared_rows() {
   static const std::vector<Row> kAll = {

@@ -108,7 +108,7 @@ class MutantNarrowNorm final : public Module {
         g.input(0, ops::run(c, back)[0]);
         return;
       }
-      // With what the residual connection contributes, as ops::layernorm does: rounded once.
+      // Adds what the residual connection contributes, as ops::layernorm does: rounded once.
       LayerNormBackwardAddArgs add{
           back.grad, back.x, back.weight, back.mean, back.rstd, sum.arg(), {}};
       g.input(0, ops::run(c, add)[0]);
@@ -184,8 +184,8 @@ class MutantNarrowColumnLinear final : public Module {
   Parameter *weight_, *bias_;
 };
 
-// As `replicated` without groups. With the mistake each rank looks at its own gradients only when
-// it decides whether to skip.
+// Works as `replicated` without groups. With the mistake each rank looks at its own gradients only
+// when it decides whether to skip.
 class MutantScalingOptimizer final : public Optimizer {
  public:
   struct Config {

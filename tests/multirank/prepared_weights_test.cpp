@@ -85,7 +85,7 @@ TEST_P(PreparedWeightsTable, HasTheBitsOfTheRunWithout) {
   const Sets sets = with(kBf16, GetParam().sets);
   const Training without = train(tiny_config(), sets, {.steps = kSteps});
   ASSERT_EQ(without.losses.size(), static_cast<std::size_t>(kSteps));
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (const u64 seed : {0, 1}) {
     SCOPED_TRACE(seed);
     TrainOptions options{.steps = kSteps, .deferred_seed = seed};

@@ -66,7 +66,7 @@ std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          int id,
                                          CommLane lane = CommLane::critical,
                                          Progress* progress = nullptr);
-/// Over all ranks.
+/// A group over all ranks.
 std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank,
                                                int id = 0,
                                                Progress* progress = nullptr);

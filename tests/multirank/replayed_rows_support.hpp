@@ -25,7 +25,7 @@ inline Sets moe(const Sets& more = {}) {
               more);
 }
 
-/// Its bias and its counts are buffers, which the end of a step changes.
+/// The bias and the counts are buffers, which the end of a step changes.
 inline const Sets kBalanced = {"model.block.mlp.router.score=\"sigmoid\"",
                                "model.block.mlp.router.bias_rate=0.05",
                                "model.block.mlp.sequence_loss=0.1",

@@ -28,11 +28,11 @@ struct RouterGaps {
   std::size_t decisions = 0;
   double smallest = 0;  ///< gap of one rank
   double noise = 0;     ///< by which a score differs from that of `exact`, at most
-  /// Of a decision: its gap over the noise of its scores, at least. Two scores with the noise move
-  /// by twice that towards each other.
+  /// The smallest ratio of a decision's gap to the noise of its scores. Two scores with the noise
+  /// move by twice that towards each other.
   double ratio = 0;
 };
-/// Those of one rank with `sets`, whose roundings are what it differs in from `exact`.
+/// The gaps of one rank with `sets`, whose roundings are what it differs in from `exact`.
 RouterGaps router_gaps(const Sets& sets, const Sets& exact);
 std::string text(const RouterGaps& gaps);
 

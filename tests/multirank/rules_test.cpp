@@ -110,7 +110,7 @@ TEST(Muon, UpdatesExpertsAsAdamWAndSaysSo) {
               HasSubstr("AdamW updates the weights of experts"));
 }
 
-// Of muon what tensor parallelism cuts is orthogonalised whole: the invariant table's bounds hold.
+// Under muon a matrix cut by tensor parallelism is orthogonalised whole: the table's bounds hold.
 struct RuleRow {
   std::string name;
   Sets rule, layout;

@@ -172,7 +172,7 @@ TEST_P(SequenceCollectives, GatheredLinearIsTheLinearOfAllRows) {
   });
 }
 
-// A weight half without an input half: nothing of x is tracked.
+// Runs a weight half without an input half: nothing of x is tracked.
 TEST_P(SequenceCollectives, GatheredLinearOfAConstantHasAWeightGradient) {
   run([](LocalRank& rank) {
     ProcessGroup& group = rank.group(Axis::tensor);

@@ -47,7 +47,7 @@ constexpr i64 layer_bytes(bool sequence_parallel) {
   return 4 * kActivation / (sequence_parallel ? kTensor : 1) +
          (3 + 1 + 4 + 4) * kActivation / kTensor;
 }
-// Of each norm mean and 1 / deviation, of each head of this rank (one) a logarithm a row.
+// Each norm has mean and 1 / deviation, each head of this rank (one) a logarithm a row.
 constexpr i64 statistics_bytes(bool sequence_parallel) {
   return (4 * kRows / (sequence_parallel ? kTensor : 1) + kRows) * kFloat;
 }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
-// Of a group in this order members 0 and 3 share a host, and 1 and 2.
+// In a group in this order, members 0 and 3 share a host, and 1 and 2.
 const std::vector<std::string> kHosts = {"a", "b", "a", "b"};
 const std::vector<i64> kMembers = {3, 2, 0, 1};
 
@@ -264,7 +264,7 @@ TEST(SpanningGroupFailure, PartsThatDifferNameBothRanks) {
   }
 }
 
-// Of an exchange among all, each rank that waits is told who died, on either host.
+// In an exchange among all, each rank that waits is told who died, on either host.
 TEST(SpanningGroupFailure, KilledRankIsNamedByAllOthers) {
   const auto errors = run_per_host(two_hosts(60s), [](TestRank& rank) {
     const auto group = make_world_group(rank, 1);

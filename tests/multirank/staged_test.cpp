@@ -118,7 +118,7 @@ TEST(StagedBlocks, AreMadeInTheFirstStepOnly) {
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
-// As on a group of the host: rank, group and operation, and whom it waited for.
+// It names the same as on a group of the host: rank, group and operation, and whom it waited for.
 TEST(StagedFailure, NamesWhoDidNotCome) {
   const auto errors = run_threads({.timeout = 1s, .staged = true}, [](TestRank& rank) {
     const auto group = make_world_group(rank);

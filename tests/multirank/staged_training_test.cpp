@@ -101,7 +101,7 @@ TEST(StagedTraining, HasTheSameBitsInEachRunAndOnOneGpu) {
   }
 }
 
-// By rank, where all ranks of a host make their device.
+// The GPUs by rank, where all ranks of a host make their device.
 std::vector<std::string> gpus_of(int ranks, int share) {
   std::vector<std::string> gpus;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -137,7 +137,7 @@ TEST(StagedTraining, AsksTheSystemForNothingAfterTheSecondStep) {
   EXPECT_EQ(trained(sets, 2).system_calls, trained(sets, 5).system_calls);
 }
 
-// Beside those that one rank has: of inputs, statistics and rates.
+// These come besides those that one rank has, for inputs, statistics and rates.
 TEST(StagedTraining, TakesTheHostBlocksThatThePlanSays) {
   const std::string no_check = "check.replicas_every=0";
   const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2", no_check};

@@ -16,7 +16,7 @@ using Values = std::vector<double>;
 /// The plugins of the build tree.
 const LocalWorld& local_world();
 
-/// Only tensor parallelism.
+/// A world with tensor parallelism only.
 LocalWorldOptions tensor_ranks(i64 ranks, DType dtype = DType::fp32);
 
 /// Uniform in [-1, 1), the same on every rank.

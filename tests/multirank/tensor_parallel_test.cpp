@@ -137,7 +137,7 @@ class ConjugatePairs : public ::testing::TestWithParam<i64> {
   static Values of_rank(i64 rank, u64 what) {
     return random_values(kRows * kFeatures, 100 * what + static_cast<u64>(rank));
   }
-  // With the helper by which the group sums, which fixes the order.
+  // Sums by the helper that the group uses, which fixes the order.
   static Values sum_of_ranks(u64 what) {
     std::vector<std::vector<float>> ranks;
     std::vector<const void*> sources;

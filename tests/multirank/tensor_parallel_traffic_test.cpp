@@ -75,7 +75,7 @@ GroupCounters::Entry more(const GroupCounters& deep,
   return {deep[kind].calls - shallow[kind].calls, deep[kind].bytes - shallow[kind].bytes};
 }
 
-// Forward a layer gathers the rows of two inputs and reduce-scatters two outputs; backward it does
+// Forward, a layer gathers the rows of two inputs and reduce-scatters two outputs; backward it does
 // the conjugates, and gathers the two inputs once more for the weights' gradients.
 TEST(Traffic, UnderSequenceParallelismALayerGathersAndReduceScatters) {
   for (const i64 ranks : {2, 4}) {

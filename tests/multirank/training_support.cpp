@@ -56,7 +56,7 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-// Where each replica has the sums of its shard of a bucket: those of all, on every rank.
+// Where each replica has the sums of its own shard of a bucket, gives every rank all sums.
 void gather_gradients(RankRun& run) {
   Context cx = run.rank().context();
   for (const GradientSync::Bucket& bucket : run.step().gradients().buckets()) {

@@ -20,7 +20,7 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-// Of four ranks, 0 and 2 share a host, as do 1 and 3.
+// Ranks 0 and 2 of four share a host, as do 1 and 3.
 std::vector<Row> rows() {
   const Sets folded = {"parallel.tensor=2",
                        "parallel.context=2",
@@ -61,7 +61,7 @@ class TwoHosts : public ::testing::TestWithParam<Row> {};
 TEST_P(TwoHosts, HaveTheBitsOfOne) {
   const Sets& sets = GetParam().sets;
   const Training one = train(tiny_config(), sets, {.steps = 3});
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (const u64 seed : {0, 1}) {
     SCOPED_TRACE(seed);
     const Training two =

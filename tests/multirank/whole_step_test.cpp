@@ -89,7 +89,7 @@ class WholeStep : public ::testing::TestWithParam<Row> {};
 TEST_P(WholeStep, HasTheBitsOfTheEagerRun) {
   const Training eager = train(tiny_config(), GetParam().layout, {.steps = kSteps});
   ASSERT_EQ(eager.losses.size(), static_cast<std::size_t>(kSteps));
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (const u64 seed : {0, 1}) {
     SCOPED_TRACE(seed);
     expect_equal(train_whole(GetParam().layout, seed), eager);

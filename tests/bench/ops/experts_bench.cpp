@@ -66,7 +66,7 @@ void sort_by_expert(benchmark::State& state) {
   b.measure(state, r.sort());
 }
 
-// Rows of tokens, or of their weights: one wide, FP32.
+// Permutes rows of tokens or, one wide in FP32, their weights.
 void permute_rows(benchmark::State& state, bool of_tokens) {
   Bench& b = Bench::get();
   const Routes r(b);

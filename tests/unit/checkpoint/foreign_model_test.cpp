@@ -37,7 +37,7 @@ TEST_F(ForeignModels, AreReadByTheirIndex) {
   EXPECT_EQ(model.read("w").size(), 8U);
 }
 
-// Of a folder that was written twice, the one that transformers takes.
+// transformers takes this one of a folder that was written twice.
 TEST_F(ForeignModels, OneFileGoesBeforeAnIndex) {
   std::filesystem::copy_file(folder_.at("a.safetensors"), folder_.at("model.safetensors"));
   index("gone.safetensors");

@@ -305,7 +305,7 @@ TEST(Blocks, OfColumnsCoverASliceOnce) {
   }
 }
 
-// Of columns that one rank saved, each of so many ranks reads its own.
+// Each of so many ranks reads its own of the columns that one rank saved.
 TEST(Blocks, OfColumnsAreReadByTheRanksThatHaveThem) {
   const auto most_read = [](const StoredSlice& stored, i64 ranks) {
     const i64 share = stored.where.shape[1] / ranks;

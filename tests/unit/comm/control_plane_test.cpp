@@ -76,7 +76,7 @@ TEST(Agree, RankZeroLeavesWhenAllKnow) {
   EXPECT_THROW(plane(store, 0, 2, 10ms).decide("test", [] { fail("no"); }), Error);
 }
 
-// Longer than what a store takes at once.
+// The texts are longer than what a store takes at once.
 TEST(Agree, RankZeroCollectsLongTexts) {
   InProcessStore store;
   const auto text_of = [](i64 rank) {
@@ -209,7 +209,7 @@ TEST(GatherText, NamesTheRankThatDoesNotCome) {
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
 }
 
-// As that of a rank that lives.
+// Beats as the pulse of a rank that lives.
 std::jthread beating(InProcessStore& store, i64 rank) {
   return std::jthread([&store, rank](const std::stop_token& stop) {
     for (int beat = 2; !stop.stop_requested(); ++beat) {

@@ -144,7 +144,7 @@ TEST(DirectEngine, StagesOtherMemoryAndReusesTheCopies) {
 TEST(DirectEngine, PostingCarriesOutWhatPeersAreReadyFor) {
   InProcessStore store;
   std::barrier<> meeting(2);
-  // Until both ranks have ended: the later one still looks at the other's.
+  // They live until both ranks have ended: the later one still looks at the other's.
   const std::array islands = {std::make_shared<Island>(), std::make_shared<Island>()};
   const auto rank_body = [&](i64 rank) {
     DirectEngine engine("test", arguments_of(rank, store), islands[static_cast<std::size_t>(rank)]);

@@ -25,7 +25,7 @@ class Pulses : public ::testing::Test {
     for (i64 rank = 0; rank < kRanks; ++rank) store_.get(beat_key(rank), 60s);
   }
   Pulse& rank(i64 number) { return *pulses_[static_cast<std::size_t>(number)]; }
-  // It stops as a process does: without a word.
+  // Stops as a process does: without a word.
   void freeze(i64 number) { pulses_[static_cast<std::size_t>(number)].reset(); }
 
   void move(i64 number) { progress_[number].begin_action("an action", ""); }
@@ -45,7 +45,7 @@ TEST_F(Pulses, NameTheRankWithoutASignOfLife) {
               StartsWith("rank 2 neither reports nor moves"));
 }
 
-// As under a starter that never starts one of them: the others wait for rank 0, which waits for it.
+// The starter never starts one of them: the others wait for rank 0, which waits for it.
 TEST_F(Pulses, NameTheRankThatNeverCame) {
   Pulse first(store_, 0, kRanks + 1, 1000ms, progress_[0]);
   for (i64 number = 0; number < kRanks; ++number) move(number);

@@ -103,7 +103,7 @@ TEST(RankGenerator, AxesOfSizeOneMayBeLeftOut) {
   }
 }
 
-// The definition, the other way round: from coordinates to ranks.
+// Computes the definition the other way round: from coordinates to ranks.
 TEST(RankGenerator, RanksAreTheSumOfCoordinatesTimesStrides) {
   const RankGenerator ranks(
       {.world = 48, .tensor = 2, .context = 2, .pipeline = 3, .expert = 4, .expert_tensor = 1});

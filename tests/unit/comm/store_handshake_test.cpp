@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(Sockets,
                          ::testing::Values("unix", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Somebody on the way: passes on what both say, byte for byte or not.
+// Somebody on the way, who passes on what both say, byte for byte or not.
 class Relay {
  public:
   // `at` and `to`: one port of two addresses of this host.

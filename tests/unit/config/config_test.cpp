@@ -274,7 +274,7 @@ TEST(ConfigTree, NamesThatShareAPrefixStayApart) {
   EXPECT_EQ(tree.children(""), (std::vector<std::string>{"a-b", "ab"}));
 }
 
-// As the text in a checkpoint, which somebody else may have written.
+// A text in a checkpoint may be somebody else's.
 TEST(Config, AStoredTextOpensNothing) {
   const std::string text = "plugins.path = [\"/theirs\"]\nrun.steps = 3\n";
   const Config theirs = Config::stored(text, "index.json");

@@ -105,7 +105,7 @@ class CaseMaker {
     made.values = keys().values;
     return with_nan(std::move(made), size_.keys - 20, 4);
   }
-  /// Of all samples and heads.
+  /// NaN in all samples and heads.
   Operand with_nan(Operand made, i64 position, i64 feature) const {
     if (!some_nan_) return made;
     const i64 positions = made.shape[1], heads = made.shape[2], last = made.shape[3];

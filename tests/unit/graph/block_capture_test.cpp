@@ -133,7 +133,7 @@ TEST_P(BlockCapture, ReplayGivesTheBitsOfTheEagerRun) {
       EXPECT_TRUE(run(rank, blocks, c.order, captured) == eager) << "pass " << repeat;
     }
   };
-  // In order, then delayed and reordered as far as events allow.
+  // Runs in order, then delayed and reordered as far as events allow.
   for (u64 seed = 0; seed <= kDeferredSeeds; ++seed) {
     SCOPED_TRACE(seed);
     block_world().run(block_options(c.device, c.ranks, seed), body);

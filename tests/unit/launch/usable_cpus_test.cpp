@@ -25,7 +25,7 @@ TEST(UsableCpus, FollowsTheAffinityMask) {
 
 class CpuQuota : public ::testing::Test {
  protected:
-  // Of a process in these groups.
+  // The quota of a process in these groups.
   std::optional<double> of(const std::string& groups) const {
     system_.write("proc/self/cgroup", groups);
     return cpu_quota(system_.at("proc"), system_.at("groups"));

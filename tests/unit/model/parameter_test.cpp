@@ -107,7 +107,7 @@ struct CutCase {
 
 class Runs : public ::testing::TestWithParam<CutCase> {};
 
-// Against one loop over all logical elements.
+// Compares with one loop over all logical elements.
 TEST_P(Runs, CoverEveryLogicalElementOnceAndNoPadding) {
   const auto& [logical, split] = GetParam();
   for (const i64 ranks : {1, 2, 4}) {

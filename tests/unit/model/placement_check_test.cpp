@@ -82,7 +82,7 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
     y = region.row(cx, inner, down, &bias);
   }
   tape.end({&y, 1});
-  // As the next layer gives it: of its own rows, or summed by its region.
+  // The gradient that the next layer gives: of its own rows, or summed by its region.
   const Tensor gradient = cx.empty(y.shape(), DType::fp32);
   const Tensor whole = cx.empty({y.dim(0) * tensor, kFeatures}, DType::fp32);
   if (sequence_parallel) {

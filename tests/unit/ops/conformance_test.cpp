@@ -38,7 +38,7 @@ std::vector<Table> tables() {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp64}) {
       // fp64 is the reference's, where it checks that no bit depends on threads or runs.
       if ((dtype == DType::fp64) != (device == "reference")) continue;
-      // By name: the cases take too long to make when the program only lists its tests.
+      // Tests are listed by name: the cases take too long to make when the program only lists them.
       for (const std::string_view name : CoreOperations::names()) {
         all.push_back({device, dtype, std::string(name)});
       }

@@ -17,7 +17,7 @@ const PluginHost& host() {
   return *kHost;
 }
 
-// Apart, as no test asks for all devices of this one.
+// A host of its own, as no test asks for all devices of this one.
 const PluginHost& emulated_host() {
   static const PluginHost kHost(
       std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/tests/plugins/amx_emulated"});

@@ -18,7 +18,7 @@ std::shared_ptr<Device> test_device(const std::string& name,
 /// The device `cpu` with these keys; nullptr where this host lacks an
 /// instruction set or a library that they ask for.
 std::shared_ptr<Device> cpu_device(const std::vector<std::string>& keys);
-/// On one instruction set: of device.isa, or "amx_emulated".
+/// The device on one instruction set: of device.isa, or "amx_emulated".
 std::shared_ptr<Device> cpu_device_on(const std::string& isa);
 /// The instruction sets of cpu_device_on.
 inline constexpr const char* kInstructionSets[] = {

@@ -64,7 +64,7 @@ TEST_F(Gradient, LayerNorm) {
     return Tensors{ops::layernorm(cx, x[0], *weight, *bias, 1e-5)};
   };
   EXPECT_EQ(gradient_check(cx_, f, {random({5, 6}, 3, -2, 3)}, both), "");
-  // With what a residual connection contributes, before and after.
+  // Adds what a residual connection contributes, before and after.
   const auto residual = [&](Context& cx, const Tensors& x) {
     const Tensor before = ops::scale(cx, x[0], 3);
     const Tensor y = ops::layernorm(cx, x[0], *weight, *bias, 1e-5);

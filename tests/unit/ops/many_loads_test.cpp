@@ -77,8 +77,8 @@ struct Grouped {
 
 constexpr i64 kDeep = 200, kNarrow = 70;
 
-// Of the expert in the middle, which has `rows` rows: the first ones of 1,200, which are more than
-// are summed at once.
+// The product of the expert in the middle, which has `rows` rows: the first ones of 1,200, which
+// are more than are summed at once.
 Grouped of_the_middle(Device& device, DType dtype, i64 before, i64 rows, i64 after) {
   testing::Workbench bench(device);
   Context& cx = bench.context();

@@ -88,8 +88,8 @@ class Counted final : public PendingCollective {
   int& waits_;
 };
 
-// Of a frame's results the last operation's gradient is read at once; that of the first one only
-// after the last has run, and that of a value which passes unchanged by another frame.
+// The gradient of the last operation's result is read at once, that of the first one's only after
+// the last has run; that of a value which passes unchanged is another frame's.
 TEST_F(TapeFrames, ArrivalWaitsForWhatThePassReadsFirst) {
   Tensors values = {wanted({2}), wanted({3})};
   const Tape::FrameId frame = tape_.begin(values);

@@ -153,7 +153,7 @@ TEST(Advice, NamesTheNextBetterMicrobatchCount) {
   EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, never)), Not(HasSubstr("warning")));
 }
 
-// Of a run whose phases exchange rows, with schedule.overlap and without.
+// A run whose phases exchange rows, with schedule.overlap and without.
 TEST(Advice, SaysWhatOverlapWins) {
   Prediction without = two_stages();
   without.classes[0].plan.phases.resize(2);

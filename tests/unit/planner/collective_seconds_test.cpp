@@ -36,8 +36,8 @@ TEST(CollectiveTimes, AreThoseOfARingForMuchAndOfATreeForLittle) {
   EXPECT_NEAR(collective_seconds(hardware, eight, 0, gather), 7 * (1e-6 + 1e-3 / 8), 1e-9);
 }
 
-// Two hosts of four: 3 MB for the neighbours and 2 MB for the other host, to which all four share
-// the way. The slower of both counts.
+// Four ranks on each of two hosts: 3 MB for the neighbours and 2 MB for the other host, to which
+// all four share the way. The slower of both counts.
 TEST(CollectiveTimes, OfTransfersWithinHostsAndBetweenThem) {
   Hardware hardware;
   hardware.ranks_per_host = 4;

@@ -95,7 +95,7 @@ TEST_F(Gpt2Tokenizer, NothingIsMergedAcrossWords) {
   EXPECT_EQ(tokenizer->encode("ab a"), (Ids{ab, space_a}));
   EXPECT_EQ(tokenizer->encode("ab12"), (Ids{ab, digits}));
   EXPECT_EQ(tokenizer->encode("a's a"), (Ids{'a', s, space_a}));
-  // Of several spaces the last one belongs to the word.
+  // The last of several spaces belongs to the word.
   EXPECT_EQ(tokenizer->encode("a   a"), (Ids{'a', spaces, space_a}));
   EXPECT_EQ(tokenizer->encode("a  "), (Ids{'a', spaces}));
   // White space of Unicode is no letter, and letters of all scripts make one word.

@@ -305,7 +305,7 @@ TEST(MetricsFile, ANewRunKeepsTheFileOfAnEarlierOne) {
   EXPECT_EQ(metrics_of(folder).size(), 1U);
 }
 
-// As a disk is full for a while: a limit on the size of files.
+// A limit on the size of files acts as a disk that is full for a while.
 [[noreturn]] void write_to_a_full_disk(const TestFolder& folder) {
   std::signal(SIGXFSZ, SIG_IGN);
   ObserverArguments arguments{folder.path(), 0};
@@ -410,7 +410,7 @@ TEST(Plot, DrawsEverySoManySteps) {
   EXPECT_TRUE(std::filesystem::exists(folder.at("loss.svg")));
 }
 
-// As on a full disk: the run is worth more than its picture.
+// A full disk costs the picture and not the run.
 TEST(Plot, APictureThatCannotBeWrittenIsAWarning) {
   const TestFolder folder;
   std::filesystem::create_directories(folder.at("loss.svg.tmp/in the way"));

@@ -77,7 +77,7 @@ struct Rank {
     return make_plugin<Optimizer>(type, keys, arguments);
   }
 
-  /// As PlacedModel and GradientSync place them, with the values that they have.
+  /// Places them as PlacedModel and GradientSync do, with the values that they have.
   void move_to_memory() {
     std::vector<std::pair<Values, Values>> values;
     for (const Parameter* p : raw) {
@@ -333,7 +333,7 @@ TEST(Replicated, RefusesWhatItCannotUpdate) {
               HasSubstr("whole or cut over tensor or expert parallelism; c is cut 2 ways over cp"));
 }
 
-// Alone, it updates everything. With others: tests/multirank.
+// A rank alone updates everything. With others: tests/multirank.
 TEST(Distributed, AloneDoesWhatReplicatedDoes) {
   std::vector<Values> results;
   for (const char* type : {"replicated", "distributed"}) {

@@ -22,7 +22,7 @@ using ::testing::ThrowsMessage;
 
 using enum Action::Kind;
 
-// Of rank 0, whose chunks have the other ranks' between them.
+// Orders of rank 0, whose chunks have the other ranks' between them.
 Orders orders(std::vector<Action> order, std::vector<bool> leads, int chunks, int ranks = 1) {
   Orders out;
   out.shape.ranks = ranks;

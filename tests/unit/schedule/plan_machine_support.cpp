@@ -218,7 +218,7 @@ void PlanMachine::compute(int rank, const PlanAction& action) {
   state.weights[action.phase][action.microbatch].insert(pass.gradients[action.phase]);
 }
 
-// Against the pass of each microbatch through all stages, one after the other.
+// Compares with the pass of each microbatch through all stages, one after the other.
 void PlanMachine::compare() {
   const PipelineShape& shape = plans_[0].shape;
   std::map<int, std::pair<std::size_t, int>> owner;  // rank and chunk, by stage

@@ -207,7 +207,7 @@ TEST(Timeline, AWaitAfterRecomputationIsAWait) {
   EXPECT_DOUBLE_EQ(drawn, timeline.busy[0]);
 }
 
-// Neither what reductions take after the last backward nor what comes before the first forward.
+// The bubble leaves out reductions after the last backward and what precedes the first forward.
 TEST(Timeline, TheBubbleIsBetweenTheFirstComputeActionAndTheLast) {
   PlanCosts costs = unit_costs();
   const double alone = play(lower_all(two_ranks(), shape_of(2, 2)), costs).bubble();

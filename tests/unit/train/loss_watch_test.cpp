@@ -105,7 +105,7 @@ TEST(LossWatch, AGoodStepAfterTheBadOneProvesTheParameters) {
   EXPECT_TRUE(watch.proven());
 }
 
-// In the order of a run: a step is judged before a checkpoint of it is saved.
+// The calls follow the order of a run: a step is judged before a checkpoint of it is saved.
 TEST(LossWatch, ACheckpointIsDoubtedWhenTwoBatchesAreBadWithItsParameters) {
   CheckSection section;
   section.on_bad_step = "rewind";

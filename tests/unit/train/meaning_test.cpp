@@ -49,7 +49,7 @@ TEST(Meaning, IsTheSameWithEqualKeysAndTokenizer) {
             "\n  model.block.norm.eps: 1\\n2, now 1e-05\n  tokenizer: \"2\\n3\", now \"words: 1\"");
 }
 
-// Said, and not guessed.
+// The text says so, and does not guess.
 TEST(Meaning, AModelFromElsewhereMayNotSayItsTokenizer) {
   CheckpointInfo foreign = stored();
   foreign.tokenizer.clear();

@@ -78,7 +78,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
   });
 }
 
-// Of two tensor and two data ranks: 0, 1 | 2, 3.
+// Two tensor and two data ranks: 0, 1 | 2, 3.
 TEST(StepLoss, WhatRanksShareCountsOnce) {
   testing::LocalWorldOptions options;
   options.layout = {.world = 4, .tensor = 2};
@@ -124,7 +124,7 @@ TEST(StepLoss, WhatRanksShareCountsOnce) {
   });
 }
 
-// Of two tensor and two data ranks; layers report by what they counted over all of them.
+// On two tensor and two data ranks, layers report by what they counted over all of them.
 TEST(StepLoss, CountsAreMadeIntoMetricsOfTheirSums) {
   testing::LocalWorldOptions options;
   options.layout = {.world = 4, .tensor = 2};
