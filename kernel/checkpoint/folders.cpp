@@ -178,7 +178,7 @@ void require_no_mixture(const fs::path& folder, const std::string& resume) {
       "checkpoint.resume = {} {}, but {} holds checkpoints of an earlier run (the newest is "
       "{}), and this run's files would mix with its: set another run.out or checkpoint.out, or "
       "move that folder away, or go on from it with resume = \"auto\"",
-      written_word(resume, kShown),
+      quote(resume, kShown),
       anew ? "starts anew" : "goes on from another one",
       folder.string(),
       there.front().filename().string());

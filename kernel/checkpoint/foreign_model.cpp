@@ -96,12 +96,12 @@ void ForeignModel::read_index() {
       map != index.end() && map->is_object(), "{} is damaged: it has no weight_map", path.string());
   std::set<std::string> files;
   for (const auto& [name, file] : map->items()) {
-    require(file.is_string(), "{} is damaged: {} has no file", path.string(), written_word(name));
+    require(file.is_string(), "{} is damaged: {} has no file", path.string(), quote(name));
     const std::string in = file.get<std::string>();
     require(!in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
             "{} is damaged: {} is not a valid name of a file beside it",
             path.string(),
-            written_word(in));
+            quote(in));
     listed_.insert(name);
     files.insert(in);
   }
@@ -119,7 +119,7 @@ void ForeignModel::take_tensors(const std::string& file) {
       require(fresh,
               "{} is ambiguous: tensor {} is in {} and in {}",
               folder_.string(),
-              written_word(entry.key),
+              quote(entry.key),
               written_plain(place->second.file),
               written_plain(file));
     }
@@ -156,7 +156,7 @@ std::vector<std::byte> ForeignModel::read(const std::string& name) const {
               static_cast<i64>(bytes.size()) / each == elements,
           "{} is damaged: tensor {} has {} bytes for {} elements of {}",
           written_path(folder_ / place.file),
-          written_word(place.key),
+          quote(place.key),
           bytes.size(),
           elements,
           entry.dtype);

@@ -59,7 +59,7 @@ std::string translate(std::string_view name, bool to_safetensors) {
       return std::string(to_safetensors ? theirs : ours);
     }
   }
-  fail("dtype {} is not one that checkpoints hold", written_word(name));
+  fail("dtype {} is not one that checkpoints hold", quote(name));
 }
 
 JsonTree to_json(const StoredSlice& slice) {
@@ -86,7 +86,7 @@ auto reading_entry(std::string_view kind, const std::string& name, F&& read) {
   try {
     return read();
   } catch (const std::exception& error) {
-    fail("{} {}: {}", kind, written_word(name), json_reason(error));
+    fail("{} {}: {}", kind, quote(name), json_reason(error));
   }
 }
 
@@ -165,18 +165,17 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
   }
   require(slice.where.begin.size() == rank && slice.where.shape.size() == rank,
           "slice {} has another number of dimensions than its tensor",
-          written_word(slice.key));
+          quote(slice.key));
   for (const i64 begin : slice.where.begin) {
     require(begin >= 0 && begin <= std::numeric_limits<i64>::max() / 2,
             "slice {} begins at {}",
-            written_word(slice.key),
+            quote(slice.key),
             begin);
   }
-  require(
-      plain_file_name(slice.file), "{} is not a valid name of a file", written_word(slice.file));
+  require(plain_file_name(slice.file), "{} is not a valid name of a file", quote(slice.file));
   require(count_blocks(slice) == static_cast<i64>(slice.checksums.size()),
           "slice {} has another number of checksums than blocks",
-          written_word(slice.key));
+          quote(slice.key));
   return slice;
 }
 

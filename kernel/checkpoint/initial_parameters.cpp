@@ -32,7 +32,7 @@ InitialParameters match_initial(const std::filesystem::path& folder,
     const bool any =
         std::ranges::any_of(all, [&](const auto& name) { return matches(pattern, name); });
     if (!any) {
-      Error(fmt::format("{} matches no parameter", written_word(pattern)), ErrorKind::configuration)
+      Error(fmt::format("{} matches no parameter", quote(pattern)), ErrorKind::configuration)
           .add(ErrorFrame::Kind::key, "checkpoint.init_skip")
           .raise();
     }

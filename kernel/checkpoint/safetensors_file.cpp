@@ -94,7 +94,7 @@ void SafetensorsFile::read_header() {
     require(entry.begin >= 0 && entry.begin <= entry.end && entry.end <= size_ - data_begin_,
             "{} is damaged: tensor {} lies beyond its end",
             name_,
-            written_word(entry.key));
+            quote(entry.key));
   }
   std::ranges::sort(entries_, {}, &SafetensorsEntry::key);
 }
@@ -112,10 +112,8 @@ void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& key) const {
   const auto found = std::ranges::lower_bound(entries_, key, {}, &SafetensorsEntry::key);
-  require(found != entries_.end() && found->key == key,
-          "{} has no tensor {}",
-          name_,
-          written_word(key, 1000));
+  require(
+      found != entries_.end() && found->key == key, "{} has no tensor {}", name_, quote(key, 1000));
   return *found;
 }
 
@@ -134,7 +132,7 @@ void SafetensorsFile::read(const SafetensorsEntry& entry,
           name_,
           count,
           begin,
-          written_word(entry.key));
+          quote(entry.key));
   read_at(data_begin_ + entry.begin + begin, to);
 }
 

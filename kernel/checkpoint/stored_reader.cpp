@@ -22,7 +22,7 @@ std::string some_tensors(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 3;
   std::string text = names.size() == 1 ? "tensor" : "tensors";
   for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    text += fmt::format("{} {}", i == 0 ? "" : ",", written_word(names[i]));
+    text += fmt::format("{} {}", i == 0 ? "" : ",", quote(names[i]));
   }
   if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
   return text;

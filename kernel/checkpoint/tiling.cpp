@@ -70,7 +70,7 @@ void name_overlap(const std::string& name, std::span<const StoredSlice> slices) 
               "slices {} and {} of {} overlap",
               slices[i].where,
               slices[j].where,
-              written_word(name));
+              quote(name));
     }
   }
 }
@@ -86,7 +86,7 @@ void check_tensor(const std::string& name, const StoredTensor& tensor) {
                   where.shape[d] <= tensor.shape[d] - where.begin[d],
               "slice {} of {} lies outside of {}",
               where,
-              written_word(name),
+              quote(name),
               whole);
     }
     covered = std::min(covered + where.elements(), kTooMany);
@@ -97,10 +97,10 @@ void check_tensor(const std::string& name, const StoredTensor& tensor) {
   name_overlap(name, tensor.slices);
   require(covered == whole.elements(),
           "slices of {} hold {} of its {} elements",
-          written_word(name),
+          quote(name),
           covered,
           whole.elements());
-  fail("slices of {} overlap, or leave elements out", written_word(name));
+  fail("slices of {} overlap, or leave elements out", quote(name));
 }
 
 }  // namespace
@@ -115,15 +115,15 @@ void CheckpointIndex::check_tiling() const {
       const auto found = left.find(slice.file);
       require(found != left.end(),
               "{} lies in {}, which is not listed",
-              written_word(name),
-              written_word(slice.file));
+              quote(name),
+              quote(slice.file));
       const i64 elements = slice.where.elements();
       require(elements <= found->second / element,
               "{} has {} elements of {} in {}, which is not that large",
-              written_word(name),
+              quote(name),
               elements,
               tensor.dtype,
-              written_word(slice.file));
+              quote(slice.file));
       found->second -= elements * element;
     }
   }

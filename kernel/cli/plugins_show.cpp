@@ -61,7 +61,7 @@ void fail_unknown_component(const PluginHost& host, const std::string& subject) 
       return name.ends_with("/" + *type);
     });
   }
-  std::string text = fmt::format("there is no component {}", written_word(subject));
+  std::string text = fmt::format("there is no component {}", quote(subject));
   if (!like.empty()) text += fmt::format("; did you mean \"{}\"?", fmt::join(like, "\" or \""));
   std::vector<std::string> same_kind;
   const std::string kind = subject.substr(0, subject.find('/'));

@@ -69,7 +69,7 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
   }
   std::string text = fmt::format("[{}] type = {}{}: no {} plugin of that name",
                                  slot.path,
-                                 written_word(type),
+                                 quote(type),
                                  written == nullptr ? " (the default)" : "",
                                  slot.kind);
   const std::string other = other_slot(slot, type);

@@ -95,7 +95,7 @@ class ConfigReader {
     const auto equals = argument.find('=');
     const std::string path = argument.substr(0, equals);
     if (equals == std::string::npos || !is_path(path) || path == "include") {
-      fail_config("{} {}: write it as table.key=value", where.name, written_word(argument));
+      fail_config("{} {}: write it as table.key=value", where.name, quote(argument));
     }
     where.column = static_cast<int>(equals) + 2;
     where.length = static_cast<int>(argument.size());

@@ -143,7 +143,7 @@ double Hardware::peak_rate(DType dtype, bool tf32) const {
                 written_path(table),
                 key,
                 best,
-                written_word(name),
+                quote(name),
                 key);
   }
   return best;

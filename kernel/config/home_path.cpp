@@ -13,12 +13,12 @@ std::string expand_home(std::string_view path) {
     fail_config(
         "{}: only \"~/\" is read as a home folder, that of HOME; write another user's in full, and "
         "\"./~name\" for a name that begins so",
-        written_word(path));
+        quote(path));
   }
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home != '/') {
     fail_config("{}: the environment variable HOME names no folder; write the path in full",
-                written_word(path));
+                quote(path));
   }
   return home + std::string(path.substr(1));
 }

@@ -29,7 +29,7 @@ Chunk::Chunk(const Model& model,
                         .phase = static_cast<int>(phases_.size()),
                         .scope = std::string(phase.scope),
                         .shapes = phase.shapes,
-                        .lane = phase.lane});
+                        .starts_exchange = phase.starts_exchange});
       phases_.push_back(std::move(phase));
     }
     layers_.push_back(std::move(layer));

@@ -26,7 +26,7 @@ Tensor part_of(const Tensor& whole, const FlatRange& range) {
 // more than a step takes, and more than plans say. Every rank rounds values to main's dtype first,
 // so that compute values are the same on all.
 void write_initial(Parameter& parameter,
-                   const MainPart& main,
+                   const OwnedValues& main,
                    const std::vector<double>& values,
                    Device& device) {
   if (parameter.main.defined()) {
@@ -62,7 +62,7 @@ void initialize(Parameter& parameter, u64 seed, Device& device) {
   initialize(parameter, {{0, elements}, parameter.main.view({elements})}, seed, device);
 }
 
-void initialize(Parameter& parameter, const MainPart& main, u64 seed, Device& device) {
+void initialize(Parameter& parameter, const OwnedValues& main, u64 seed, Device& device) {
   std::vector<double> values(static_cast<std::size_t>(parameter.local.elements()), 0.0);
   const u64 key = random_key(seed, parameter.name);
   for (const ElementRun& run : parameter.layout.runs()) {
@@ -80,7 +80,7 @@ void initialize(Parameter& parameter, const MainPart& main, u64 seed, Device& de
   write_initial(parameter, main, values, device);
 }
 
-void refresh_compute(Parameter& parameter, const MainPart& main, Device& device) {
+void refresh_compute(Parameter& parameter, const OwnedValues& main, Device& device) {
   if (parameter.compute.dtype() == main.values.dtype()) return;
   copy(main.values, part_of(parameter.compute, main.range), device);
 }

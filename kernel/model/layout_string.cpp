@@ -16,8 +16,7 @@ std::size_t letter(std::string_view rest) {
   if (c == 'm') fail_config("no model of this version has layers \"m\" (multi-token prediction)");
   if (c != 'E' && c != 't' && c != 'L' && c != '|') {
     const std::size_t bytes = std::max<std::size_t>(1, character_length(rest));
-    fail_config("unexpected {}; E, t, L, |, (…) and *n are known",
-                written_word(rest.substr(0, bytes)));
+    fail_config("unexpected {}; E, t, L, |, (…) and *n are known", quote(rest.substr(0, bytes)));
   }
   return 1;
 }
@@ -36,7 +35,7 @@ std::vector<std::string> parse_layout(std::string_view text) {
     }
   } catch (const ConfigError& error) {
     constexpr std::size_t kShown = 400;  // the error names a character by its number
-    fail_config("[placement] layout = {}: {}", written_word(text, kShown), error.what());
+    fail_config("[placement] layout = {}: {}", quote(text, kShown), error.what());
   }
   return stages;
 }

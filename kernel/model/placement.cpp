@@ -28,7 +28,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
     fail_config(
         "[placement] layout = {} has {} stages; parallel.pipeline × chunks of the schedule "
         "make {}",
-        written_word(layout, kShown),
+        quote(layout, kShown),
         parts.size(),
         stages);
   }
@@ -43,7 +43,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
         fail_config(
             "[placement] layout = {}: \"{}\" of stage {} does not fit; the model is E, {} × t, "
             "L",
-            written_word(layout, kShown),
+            quote(layout, kShown),
             c,
             stage,
             blocks);
@@ -56,7 +56,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
     fail_config(
         "[placement] layout = {} places {} of the model's {} layers (embedding, "
         "blocks, head)",
-        written_word(layout, kShown),
+        quote(layout, kShown),
         next,
         layers.size());
   }

@@ -66,7 +66,7 @@ class Adviser {
   // Do phases start exchanges that another pass could hide?
   bool exchanges() const {
     return std::ranges::any_of(now_.classes, [](const Representative& of) {
-      return std::ranges::count(of.plan.phases, Lane::comm, &PhaseInfo::lane) > 0;
+      return std::ranges::any_of(of.plan.phases, &PhaseInfo::starts_exchange);
     });
   }
 

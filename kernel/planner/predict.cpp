@@ -129,9 +129,9 @@ void add_times(Prediction& out) {
 
 }  // namespace
 
-PlannedAsides asides_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind) {
-  PlannedAsides out;
-  for (const Timeline::Aside& aside : timeline.asides.at(rank)) {
+PlannedOverlap overlap_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind) {
+  PlannedOverlap out;
+  for (const Timeline::Overlapped& aside : timeline.overlapped.at(rank)) {
     if (aside.kind != kind || aside.span.end == aside.span.start) continue;
     ++out.buckets;
     out.seconds += aside.span.end - aside.span.start;

@@ -43,11 +43,11 @@ struct Prediction {
 };
 
 /// What one pipeline rank does of one kind while phases run, over a step.
-struct PlannedAsides {
+struct PlannedOverlap {
   int buckets = 0;
-  double seconds = 0, hidden = 0;  ///< hidden: as Timeline::Aside
+  double seconds = 0, hidden = 0;  ///< hidden: as Timeline::Overlapped
 };
-PlannedAsides asides_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind);
+PlannedOverlap overlap_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind);
 
 /// Runs one representative of each class of ranks and plays their plans together. Throws Error with
 /// what is wrong with the configuration, as a run would.

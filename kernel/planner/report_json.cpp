@@ -75,7 +75,7 @@ Json class_json(const Representative& r) {
       .add("phase_waiting_seconds", r.total.waited);
 }
 
-Json asides_json(const PlannedAsides& of) {
+Json overlap_json(const PlannedOverlap& of) {
   return Json()
       .add("buckets", of.buckets)
       .add("seconds", of.seconds)
@@ -84,11 +84,12 @@ Json asides_json(const PlannedAsides& of) {
 
 Json timeline_json(const Prediction& p) {
   Json ranks = Json::array();
-  for (std::size_t rank = 0; rank < p.timeline.asides.size(); ++rank) {
-    ranks.push(Json()
-                   .add("reduce", asides_json(asides_of(p.timeline, rank, PlanAction::Reduce)))
-                   .add("gather", asides_json(asides_of(p.timeline, rank, PlanAction::Gather)))
-                   .add("prepare", asides_json(asides_of(p.timeline, rank, PlanAction::Prepare))));
+  for (std::size_t rank = 0; rank < p.timeline.overlapped.size(); ++rank) {
+    ranks.push(
+        Json()
+            .add("reduce", overlap_json(overlap_of(p.timeline, rank, PlanAction::Reduce)))
+            .add("gather", overlap_json(overlap_of(p.timeline, rank, PlanAction::Gather)))
+            .add("prepare", overlap_json(overlap_of(p.timeline, rank, PlanAction::Prepare))));
   }
   return ranks;
 }

@@ -132,15 +132,15 @@ std::string rank_text(const Prediction& p, const Representative& r) {
 }
 
 // "gathered 3 buckets in 1.2 ms, 80 % of it hidden".
-std::string asides_text(const Prediction& p) {
+std::string overlap_text(const Prediction& p) {
   std::string text;
   constexpr std::pair<PlanAction::Kind, std::string_view> kKinds[] = {
       {PlanAction::Reduce, "gradients summed"},
       {PlanAction::Gather, "parameters gathered"},
       {PlanAction::Prepare, "weights prepared"}};
-  for (std::size_t rank = 0; rank < p.timeline.asides.size(); ++rank) {
+  for (std::size_t rank = 0; rank < p.timeline.overlapped.size(); ++rank) {
     for (const auto& [kind, name] : kKinds) {
-      const PlannedAsides of = asides_of(p.timeline, rank, kind);
+      const PlannedOverlap of = overlap_of(p.timeline, rank, kind);
       if (of.buckets == 0) continue;
       text += fmt::format("  pipeline rank {}: {}: {} bucket{} in {}, {:.0f} % of it hidden\n",
                           rank,
@@ -193,7 +193,7 @@ std::string report_text(const Prediction& p) {
   std::string text = header(p) + groups_text(p);
   for (const Representative& r : p.classes) text += rank_text(p, r);
   text += picture_text(p);
-  text += asides_text(p);
+  text += overlap_text(p);
   text += fmt::format("\nprediction: step {}, {} tokens/s, {}FLOP/s a rank, MFU {:.1f} %",
                       seconds_text(p.step_seconds),
                       short_count(p.tokens_per_second()),

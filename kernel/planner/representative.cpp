@@ -189,7 +189,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
                                                const std::shared_ptr<Device>& stands_for,
                                                Pipelines& pipelines,
                                                int& microbatches,
-                                               Surveys& surveys) {
+                                               Outlines& outlines) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
   StagedBlocks blocks;
@@ -220,13 +220,13 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   };
   const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
-  PlacedModel model(rank, setup, {.surveys = &surveys});
+  PlacedModel model(rank, setup, {.outlines = &outlines});
   TrainStep step(model, model.plan(pipelines.of(microbatches)));
   step.observe(watch);
   const i64 fullest = fullest_replica(*rank.mesh, model.memory(), step.optimizer());
   if (fullest != as) {
     return run_microbatches(
-        arguments, setup, of, fullest, stands_for, pipelines, microbatches, surveys);
+        arguments, setup, of, fullest, stands_for, pipelines, microbatches, outlines);
   }
   Plan whole = step.plan();
   if (microbatches < pipelines.all()) {
@@ -310,12 +310,12 @@ Representative run_representative(const PlanArguments& arguments,
                                   const std::shared_ptr<Device>& stands_for,
                                   Pipelines& pipelines,
                                   int microbatches,
-                                  Surveys& surveys) {
+                                  Outlines& outlines) {
   for (int tries = 0;; ++tries) {
     if (tries == 2) microbatches = pipelines.all();  // it has another cycle each time
     try {
       auto done = run_microbatches(
-          arguments, setup, of, of.first, stands_for, pipelines, microbatches, surveys);
+          arguments, setup, of, of.first, stands_for, pipelines, microbatches, outlines);
       if (done) return std::move(*done);
     } catch (const Error&) {  // the schedule may refuse so few
       if (std::exchange(microbatches, pipelines.all()) == pipelines.all()) throw;
@@ -332,7 +332,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   std::vector<Representative> done(classes.size());
   std::vector<std::exception_ptr> errors(classes.size());
   std::atomic<std::size_t> next = 0;
-  Surveys surveys(setup);
+  Outlines outlines(setup);
   Pipelines pipelines(setup, pipeline);
   const bool every = arguments.every_microbatch || setup.graphs->whole_step();
   const int microbatches =
@@ -350,7 +350,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
         }
         const RankClass& of = classes[i];
         done[i] =
-            run_representative(arguments, setup, of, device, pipelines, microbatches, surveys);
+            run_representative(arguments, setup, of, device, pipelines, microbatches, outlines);
       } catch (...) {
         errors[i] = std::current_exception();
         next = classes.size();
@@ -366,10 +366,10 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  ModelUse use;
+  Effects use;
   for (const Representative& of : done) use.add(of.use);
   ProblemList problems;
-  check_use(setup, use, problems);
+  check_effects(setup, use, problems);
   problems.throw_all();
   return done;
 }

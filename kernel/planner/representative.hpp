@@ -8,7 +8,7 @@
 #include "kernel/schedule/trace.hpp"
 #include "kernel/train/execution/graph_use.hpp"
 #include "kernel/train/run/dry_run.hpp"
-#include "kernel/train/run/model_use.hpp"
+#include "kernel/train/run/effects.hpp"
 
 namespace tessera {
 
@@ -46,7 +46,7 @@ struct Representative {
   std::vector<StepMeter::Cost> actions;   ///< by index in the plan
   std::vector<TracedReadback> readbacks;  ///< that the host waits for
   StepMeter::Cost prologue, total;
-  ModelUse use;
+  Effects use;
   int microbatches = 0;  ///< that were launched; the step's others are like some of them
 };
 

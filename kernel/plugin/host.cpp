@@ -199,7 +199,7 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     }
     fail_config("there is no {} {}; known are: {}{}",
                 kind,
-                written_word(type),
+                quote(type),
                 fmt::join(known, ", "),
                 not_loaded());
   }

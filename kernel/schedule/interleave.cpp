@@ -72,7 +72,7 @@ class Turns {
 
  private:
   const PhaseInfo& at(std::size_t i) const { return phases_[static_cast<std::size_t>(order_[i])]; }
-  bool is_exchange(std::size_t i) const { return at(i).lane == Lane::comm; }
+  bool is_exchange(std::size_t i) const { return at(i).starts_exchange; }
   void add(Action::Kind kind) {
     steps_.push_back({kind, order_[next_]});
     half_done_ = kind == Action::Bi;

@@ -17,7 +17,7 @@ struct LayerAction {
   bool operator==(const LayerAction&) const = default;
 };
 
-/// The order of one rank, expanded: `layers` of each chunk. A pair (Orders::leads) runs layer by
+/// The order of one rank, expanded: `layers` of each chunk. A pair (Orders::pairs) runs layer by
 /// layer, forward before backward: the first layer of the one pass with the last of the other, the
 /// second with the last but one, and surplus layers follow alone. Where the pair sends something to
 /// another rank, it ends with the weight half of its last backward layer. This is the order in

@@ -276,7 +276,7 @@ bool leaves_under_way(const Plan& plan, std::size_t index) {
   const PlanAction& action = plan.actions[index];
   if (action.phase < 0 || action.kind == PlanAction::Bw) return false;
   const PhaseInfo& phase = plan.phases[static_cast<std::size_t>(action.phase)];
-  return phase.lane == Lane::comm && phase.graph < 0;
+  return phase.starts_exchange && phase.graph < 0;
 }
 
 int next_in_pass(const Plan& plan, std::size_t index) {

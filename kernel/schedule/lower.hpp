@@ -53,7 +53,7 @@ inline bool ends_recomputed_range(const Plan& plan, int phase) {
   return !in_one_recomputed_range(plan, phase);
 }
 
-/// Does action `index` run a phase of lane `comm`, and leave what it started under way?
+/// Does action `index` run a phase that starts an exchange, and leave what it started under way?
 bool leaves_under_way(const Plan& plan, std::size_t index);
 /// The action that runs next in the same pass over the same chunk; -1: none does.
 int next_in_pass(const Plan& plan, std::size_t index);

@@ -71,13 +71,13 @@ void check_exists(const Action& action, const PipelineShape& shape) {
 // the warm-up is what backwards of other ranks wait for: with one of them it would wait in a
 // circle.
 std::vector<bool> pairs_of(const std::vector<Action>& order, int warmup) {
-  std::vector<bool> leads(order.size());
+  std::vector<bool> pairs(order.size());
   int forwards = 0;
   for (std::size_t i = 0; i + 1 < order.size(); ++i) {
     if (order[i].kind != Action::F || ++forwards <= warmup) continue;
-    leads[i] = order[i + 1].kind == Action::B && order[i].microbatch != order[i + 1].microbatch;
+    pairs[i] = order[i + 1].kind == Action::B && order[i].microbatch != order[i + 1].microbatch;
   }
-  return leads;
+  return pairs;
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
     orders.by_rank.push_back(ask(schedule, of));
     for (const Action& action : orders.by_rank.back()) check_exists(action, of);
     if (shape.training && schedule.overlaps()) {
-      orders.leads.push_back(pairs_of(orders.by_rank.back(), schedule.warmup(of)));
+      orders.pairs.push_back(pairs_of(orders.by_rank.back(), schedule.warmup(of)));
     }
   }
   return orders;

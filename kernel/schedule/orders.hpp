@@ -17,9 +17,9 @@ struct Orders {
   std::vector<Owner> owners;                 ///< by virtual stage
   /// By rank and action: does it make a pair with the next one? The pair starts once both have
   /// their inputs, and both have their results at its end (PipelineSchedule::overlaps).
-  std::vector<std::vector<bool>> leads = {};
+  std::vector<std::vector<bool>> pairs = {};
   bool leads_pair(std::size_t rank, std::size_t action) const {
-    return rank < leads.size() && leads[rank][action];
+    return rank < pairs.size() && pairs[rank][action];
   }
   /// First and last action of the pair that it is in, or itself.
   std::size_t pair_begin(std::size_t rank, std::size_t action) const {

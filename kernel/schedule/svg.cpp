@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr double kLeft = 72, kRight = 24, kTop = 48, kRow = 26, kGap = 6;
-constexpr double kAside = 9;         // the row of what runs concurrently with compute
+constexpr double kOverlapped = 9;    // the row of what runs concurrently with compute
 constexpr double kRows = 10;         // the row of what phases have under way, forward and backward
 constexpr double kAxis = 64;         // ticks, their numbers and their unit
 constexpr double kLabelWidth = 8;    // of a digit
@@ -39,16 +39,16 @@ std::string colour(Look look, int chunk, int chunks) {
   return fmt::format("hsl({},{}%,{}%)", hue, saturation, lightness);
 }
 
-constexpr PlanAction::Kind kAsides[] = {
+constexpr PlanAction::Kind kOverlappedRows[] = {
     PlanAction::Gather, PlanAction::Prepare, PlanAction::Reduce};
 
-std::string aside_colour(PlanAction::Kind kind) {
+std::string overlapped_colour(PlanAction::Kind kind) {
   return kind == PlanAction::Reduce   ? "hsl(354,60%,66%)"
          : kind == PlanAction::Gather ? "hsl(262,45%,70%)"
                                       : "hsl(90,35%,62%)";
 }
 
-std::string aside_name(PlanAction::Kind kind) {
+std::string overlapped_name(PlanAction::Kind kind) {
   return kind == PlanAction::Reduce   ? "gradients summed"
          : kind == PlanAction::Gather ? "parameters gathered"
                                       : "weights prepared";
@@ -86,12 +86,12 @@ std::vector<SvgKey> keys_of(const Timeline& timeline, int chunks) {
                                  : std::string(kNames[look])});
     }
   }
-  for (const PlanAction::Kind kind : kAsides) {
-    const auto used = [kind](const auto& asides) {
-      return std::ranges::any_of(asides, [kind](const auto& a) { return a.kind == kind; });
+  for (const PlanAction::Kind kind : kOverlappedRows) {
+    const auto used = [kind](const auto& overlapped) {
+      return std::ranges::any_of(overlapped, [kind](const auto& a) { return a.kind == kind; });
     };
-    if (std::ranges::any_of(timeline.asides, used))
-      keys.push_back({aside_colour(kind), aside_name(kind)});
+    if (std::ranges::any_of(timeline.overlapped, used))
+      keys.push_back({overlapped_colour(kind), overlapped_name(kind)});
   }
   for (const bool forward : {true, false}) {
     if (has_any(timeline.under_way)) keys.push_back({rows_colour(forward), rows_name(forward)});
@@ -123,16 +123,16 @@ std::string block_text(const Timeline::Block& block, const SvgScale& x, double y
   return out + "</g>\n";
 }
 
-std::string aside_text(const Timeline::Aside& aside, const SvgScale& x, double y) {
+std::string overlapped_text(const Timeline::Overlapped& aside, const SvgScale& x, double y) {
   const double left = x(aside.span.start);
   return svg_box(left,
                  y,
                  std::max(x(aside.span.end) - left, 0.5),
-                 kAside,
-                 aside_colour(aside.kind),
+                 kOverlapped,
+                 overlapped_colour(aside.kind),
                  fmt::format("bucket {}, {}: {:.6g} to {:.6g}",
                              aside.bucket,
-                             aside_name(aside.kind),
+                             overlapped_name(aside.kind),
                              aside.span.start,
                              aside.span.end));
 }
@@ -158,8 +158,9 @@ std::string draw_svg(const Timeline& timeline,
                      int chunks,
                      std::string_view title,
                      const PlayedTimes& times) {
-  const bool has_asides = has_any(timeline.asides), has_rows = has_any(timeline.under_way);
-  const double row = kRow + kGap + (has_asides ? kAside + 1 : 0) + (has_rows ? kRows + 1 : 0);
+  const bool has_overlapped = has_any(timeline.overlapped), has_rows = has_any(timeline.under_way);
+  const double row =
+      kRow + kGap + (has_overlapped ? kOverlapped + 1 : 0) + (has_rows ? kRows + 1 : 0);
   std::size_t most = 1;
   for (const auto& blocks : timeline.blocks) most = std::max(most, blocks.size());
   const double inner = std::clamp(30.0 * static_cast<double>(most), 600.0, 16000.0);
@@ -179,14 +180,14 @@ std::string draw_svg(const Timeline& timeline,
     for (const Timeline::Block& block : timeline.blocks[rank]) {
       out += block_text(block, x, y, chunks);
     }
-    if (has_asides) {
-      for (const Timeline::Aside& aside : timeline.asides[rank]) {
-        out += aside_text(aside, x, y + kRow + 1);
+    if (has_overlapped) {
+      for (const Timeline::Overlapped& aside : timeline.overlapped[rank]) {
+        out += overlapped_text(aside, x, y + kRow + 1);
       }
     }
     if (!has_rows) continue;
     for (const Timeline::UnderWay& rows : timeline.under_way[rank]) {
-      out += rows_text(rows, x, y + kRow + (has_asides ? kAside + 1 : 0) + 1);
+      out += rows_text(rows, x, y + kRow + (has_overlapped ? kOverlapped + 1 : 0) + 1);
     }
   }
   out += svg_axis(

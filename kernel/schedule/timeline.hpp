@@ -23,7 +23,7 @@ struct Timeline {
   };
   std::vector<std::vector<Block>> blocks;  ///< by rank, in launch order
   /// A Gather or Reduce, which runs concurrently with compute, or a Prepare, which does not.
-  struct Aside {
+  struct Overlapped {
     PlanAction::Kind kind = PlanAction::Gather;
     int bucket = 0;
     Span span;
@@ -31,9 +31,9 @@ struct Timeline {
     /// Prepare.
     double hidden = 0;
   };
-  std::vector<std::vector<Aside>> asides;  ///< by rank, in launch order; of plans
-  /// Rows that a phase of lane `comm` has on their way, up to the work of the phase that reads
-  /// them.
+  std::vector<std::vector<Overlapped>> overlapped;  ///< by rank, in launch order; of plans
+  /// Rows that a phase that starts an exchange has on their way, up to the work of the phase that
+  /// reads them.
   struct UnderWay {
     bool forward = true;
     Span span;
@@ -64,8 +64,8 @@ Timeline play(const Orders& orders, const ActionCost& cost = unit_cost);
 struct PlanCosts {
   /// Cost of F … Recompute, Gather … Step on that rank; for an Exchange, the time to post it.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> action;
-  /// The part of that cost before the action's own work, while it waits for what a phase of lane
-  /// `comm` has under way. May be empty: nothing.
+  /// The part of that cost before the action's own work, while it waits for an exchange that a
+  /// phase has started. May be empty: nothing.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> arrival = {};
   /// From `rank` to `message.peer`; messages of one directed pair follow each other.
   std::function<double(int rank, const PlanAction::Message& message)> message;

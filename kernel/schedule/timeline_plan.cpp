@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 bool is_compute(PlanAction::Kind kind) { return kind <= PlanAction::Recompute; }
-bool runs_aside(PlanAction::Kind kind) {
+bool is_overlapped(PlanAction::Kind kind) {
   return kind == PlanAction::Gather || kind == PlanAction::Reduce;
 }
 
@@ -52,7 +52,7 @@ class PlanPlayer {
     Timeline out;
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       out.blocks.emplace_back();
-      std::vector<Timeline::Aside>& asides = out.asides.emplace_back();
+      std::vector<Timeline::Overlapped>& overlapped = out.overlapped.emplace_back();
       std::vector<Span> waits;  // for what runs aside, and for nothing else
       bool computes = false;
       double main_end = 0;
@@ -63,9 +63,9 @@ class PlanPlayer {
         const int task = tasks_[rank][i];
         const Span span = spans.emplace_back(Span{graph_.start(task), graph_.end(task)});
         out.makespan = std::max(out.makespan, span.end);
-        if (action.bucket >= 0) asides.push_back({action.kind, action.bucket, span});
-        if (!runs_aside(action.kind)) {
-          const double ready = std::max(main_end, ready_but_for_asides(rank, action));
+        if (action.bucket >= 0) overlapped.push_back({action.kind, action.bucket, span});
+        if (!is_overlapped(action.kind)) {
+          const double ready = std::max(main_end, ready_but_for_overlapped(rank, action));
           if (ready < span.start) waits.push_back({ready, span.start});
           main_end = span.end;
         }
@@ -75,8 +75,8 @@ class PlanPlayer {
         computes = true;
         extend(out.blocks.back(), action, span);
       }
-      for (Timeline::Aside& aside : asides) {
-        if (runs_aside(aside.kind)) aside.hidden = hidden_in(aside.span, waits);
+      for (Timeline::Overlapped& aside : overlapped) {
+        if (is_overlapped(aside.kind)) aside.hidden = hidden_in(aside.span, waits);
       }
       out.under_way.push_back(under_way(rank, spans));
     }
@@ -98,12 +98,12 @@ class PlanPlayer {
   }
 
   // When everything has come that the action waits for, what runs aside left out.
-  double ready_but_for_asides(std::size_t rank, const PlanAction& action) const {
+  double ready_but_for_overlapped(std::size_t rank, const PlanAction& action) const {
     double ready = 0;
     const auto wait_for = [&](int task) { ready = std::max(ready, graph_.end(task)); };
     for (const int before : action.after) {
       const auto b = static_cast<std::size_t>(before);
-      if (runs_aside(plans_[rank].actions[b].kind)) continue;
+      if (is_overlapped(plans_[rank].actions[b].kind)) continue;
       wait_for(ends_[rank][b].received >= 0 ? ends_[rank][b].received : tasks_[rank][b]);
     }
     for (const int before : action.released) {
@@ -125,7 +125,7 @@ class PlanPlayer {
     std::vector<Ends>& ends = ends_.emplace_back();
     int previous = -1, last = -1;  // in launch order; end of the last exchange
     for (const PlanAction& action : plan.actions) {
-      const bool aside = runs_aside(action.kind);
+      const bool aside = is_overlapped(action.kind);
       const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (aside ? 1 : 0));
       for (const int before : action.after) {
         const auto b = static_cast<std::size_t>(before);

@@ -63,7 +63,8 @@ class Events {
     }
   }
 
-  // What a phase of lane `comm` has started, until the action that reads it begins its work.
+  // What a phase that starts an exchange has started, until the action that reads it begins its
+  // work.
   void under_way(std::size_t index) {
     if (!leaves_under_way(plan_, index)) return;
     const PlanAction& action = action_at(index);

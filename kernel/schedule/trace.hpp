@@ -60,7 +60,8 @@ struct TracedRank {
 ///
 /// - compute: a slice for each action of the compute stream, with microbatch, chunk, layer, scope,
 ///   the actions that it waited for, and how long;
-/// - comm forward, comm backward: what a phase of lane `comm` has under way, up to its reader;
+/// - comm forward, comm backward: what a phase that starts an exchange has under way, up to its
+/// reader;
 /// - exchange, collective: messages between stages, and sums and gathers of buckets, as posted; of
 ///   each bucket also an event of category "bucket", up to the work of the first action that reads
 ///   it, and of other buckets at the same time;

@@ -35,25 +35,21 @@ Value Claims::get(std::string_view key, const Value& otherwise) {
 
 Value Claims::get(std::string_view key) {
   if (const Value* value = find(key)) return *value;
-  fail_config("{} has no {}", file_, written_word(key));
+  fail_config("{} has no {}", file_, quote(key));
 }
 
 i64 Claims::integer(std::string_view key) {
   const Value value = get(key);
   if (const auto* number = std::get_if<i64>(&value.data)) return *number;
-  fail_config("{}: {} is {}, which is not an integer",
-              file_,
-              written_word(key),
-              written_plain(value.text()));
+  fail_config(
+      "{}: {} is {}, which is not an integer", file_, quote(key), written_plain(value.text()));
 }
 
 bool Claims::flag(std::string_view key, bool otherwise) {
   const Value value = get(key, otherwise);
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
-  fail_config("{}: {} is {}, neither true nor false",
-              file_,
-              written_word(key),
-              written_plain(value.text()));
+  fail_config(
+      "{}: {} is {}, neither true nor false", file_, quote(key), written_plain(value.text()));
 }
 
 void Claims::only(std::string_view key, const Value& value) {

@@ -83,10 +83,10 @@ std::vector<OrderName> parse_order(const std::string& order, std::size_t& named)
     if (known == kOrderNames.end()) {
       fail_layout("order",
                   "order {}: unknown axis {}; known are tp, cp, ep, dp, pp",
-                  written_word(order),
-                  written_word(name));
+                  quote(order),
+                  quote(name));
     }
-    if (listed(name)) fail_layout("order", "order {} names {} twice", written_word(order), name);
+    if (listed(name)) fail_layout("order", "order {} names {} twice", quote(order), name);
     entries.push_back(*known);
   }
   named = entries.size();

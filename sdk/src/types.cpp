@@ -48,7 +48,7 @@ DType parse_dtype(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += entry.name;
   }
-  fail("{} is not an element type; there are {}", written_word(name), known);
+  fail("{} is not an element type; there are {}", quote(name), known);
 }
 
 std::string_view category_name(Category category) {

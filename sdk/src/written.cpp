@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kWhole = std::string_view::npos;  // of a line that is cut already
 }  // namespace
 
-std::string written_word(std::string_view word, std::size_t most) {
+std::string quote(std::string_view word, std::size_t most) {
   const std::string_view shown = cut_text(word, most);
   return readable(Value(shown).text(), kWhole) + (shown.size() < word.size() ? "..." : "");
 }

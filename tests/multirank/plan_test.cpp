@@ -356,21 +356,21 @@ TEST(PlannedWork, IsDividedAmongRanksAndGrowsByRecomputing) {
 // Small buckets are reduced while the backward pass goes on and gathered while the forward pass
 // does; one large bucket is reduced after it and gathered before it.
 TEST(PlannedOverlap, SaysHowMuchIsHidden) {
-  const auto asides = [](i64 bucket, PlanAction::Kind kind) {
+  const auto overlapped = [](i64 bucket, PlanAction::Kind kind) {
     const Prediction prediction = predicted(
         {"parallel.data=2", kDistributed, fmt::format("parallel.bucket_elements={}", bucket)});
     EXPECT_NE(report_text(prediction).find("parameters gathered: "), std::string::npos);
-    return asides_of(prediction.timeline, 0, kind);
+    return overlap_of(prediction.timeline, 0, kind);
   };
   for (const PlanAction::Kind kind : {PlanAction::Reduce, PlanAction::Gather}) {
-    const PlannedAsides many = asides(10000, kind), one = asides(i64{1} << 30, kind);
+    const PlannedOverlap many = overlapped(10000, kind), one = overlapped(i64{1} << 30, kind);
     EXPECT_GT(many.buckets, one.buckets);
     EXPECT_GT(many.hidden, 0);
     EXPECT_LE(many.hidden, many.seconds);
     EXPECT_LT(one.hidden / one.seconds, many.hidden / many.seconds);
   }
   const Prediction replicated = predicted({"parallel.data=2"});
-  EXPECT_EQ(asides_of(replicated.timeline, 0, PlanAction::Gather).buckets, 0);
+  EXPECT_EQ(overlap_of(replicated.timeline, 0, PlanAction::Gather).buckets, 0);
 }
 
 // A rule of whole parameters: each is updated by one replica, and both have some.

@@ -12,7 +12,7 @@
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/main_part.hpp"
+#include "kernel/model/owned_values.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/ops/update.hpp"
@@ -230,7 +230,7 @@ Training train(const std::string& text,
     run.step().gather_parameters();
     for (const auto& entry : run.parts().parameters()) {
       const Parameter& p = *entry.parameter;
-      const MainPart main = main_part(run.model().memory(), p);
+      const OwnedValues main = owned_values(run.model().memory(), p);
       const std::vector<double> part = read_values(run.device(), main.values);
       const std::lock_guard lock(mutex);
       gather_into(result.parameters[p.name], part, p, main.range);

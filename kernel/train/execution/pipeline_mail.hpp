@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernel/train/setup/survey.hpp"
+#include "kernel/train/setup/outline.hpp"
 #include "tessera/context.hpp"
 #include "tessera/plan.hpp"
 #include "tessera/process_group.hpp"

@@ -25,7 +25,7 @@ std::vector<NamedConverter> converters(const PluginHost& plugins, const std::str
   }
   if (all.empty()) {
     fail_config("no plugin brings a converter{}{}",
-                name.empty() ? "" : " " + written_word(name),
+                name.empty() ? "" : " " + quote(name),
                 plugins.not_loaded());
   }
   return all;

@@ -18,7 +18,7 @@
 #include "kernel/system/limits.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
-#include "kernel/train/run/model_use.hpp"
+#include "kernel/train/run/effects.hpp"
 #include "kernel/train/run/start_check.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/carried_memory.hpp"
@@ -97,12 +97,12 @@ class WrongPlacements {
 // One training step of one rank over absent hardware; what it declared and planned.
 struct Tried {
   Plan plan;
-  ModelUse use;
+  Effects use;
 };
 // What the steps of all ranks show together.
 struct Findings {
-  explicit Findings(const RunSetup& setup) : surveys(setup, true) {}
-  Surveys surveys;
+  explicit Findings(const RunSetup& setup) : outlines(setup, true) {}
+  Outlines outlines;
   LaunchOrder launches;
   WrongPlacements wrong;
   LookAhead ahead;
@@ -127,7 +127,7 @@ Tried try_rank(const RunSetup& setup,
   };
   events.collectives.capturable = !setup.config->comm.staged;
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
-  PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
+  PlacedModel model(rank, setup, {.locate_errors = true, .outlines = &all.outlines});
   Locator locator(model, setup, all.unreached);
   TrainStep step(model, model.plan(microbatches, true));
   step.observe(locator);
@@ -173,10 +173,10 @@ void check_schedule(const RunSetup& setup) {
 
 // Finds what is wrong with the layers, where something else keeps them from a step.
 void build_layers(const RunSetup& setup, const std::shared_ptr<Device>& device) {
-  Surveys surveys(setup, true);
+  Outlines outlines(setup, true);
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const Rank rank = dry_rank(setup.layout, of.first, device);
-    const PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
+    const PlacedModel model(rank, setup, {.locate_errors = true, .outlines = &outlines});
   }
 }
 
@@ -196,7 +196,7 @@ void try_steps(const RunSetup& setup,
   const int microbatches = fewest_microbatches(setup);
   Findings all(setup);
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
-  ModelUse use;
+  Effects use;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried =
         problems.run([&] { return try_rank(setup, of.first, device, microbatches, all, start); });
@@ -206,7 +206,7 @@ void try_steps(const RunSetup& setup,
   }
   all.wrong.tell(problems);
   if (problems.empty()) {
-    check_use(setup, use, problems);
+    check_effects(setup, use, problems);
     if (can_start) check([&] { start.require_fit(); });
     check([&] { verify(plans); });
     check([&] { all.launches.check(); });

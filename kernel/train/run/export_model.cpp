@@ -19,8 +19,8 @@
 #include "kernel/train/run/foreign_files.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/token_ids.hpp"
+#include "kernel/train/setup/outline.hpp"
 #include "kernel/train/setup/run_setup.hpp"
-#include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
@@ -120,8 +120,8 @@ void require_same_tokenizer(const fs::path& from,
       "{} was trained with the tokenizer {}, and what tokenizer.path names today is {}: put back "
       "the files that it was trained with; --no-tokenizer converts the model alone",
       from.string(),
-      written_word(meaning.tokenizer),
-      written_word(meaning.tokenizer_now));
+      quote(meaning.tokenizer),
+      quote(meaning.tokenizer_now));
 }
 
 using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
@@ -153,12 +153,12 @@ Described described_by(const Settings& theirs,
   setup.batch = {1, length};
   Mesh mesh(RankGenerator(Layout()), 0);
   build_mesh(mesh);
-  Survey survey(*model, build_settings_of(setup, mesh, nullptr));
+  Outline outline(*model, build_settings_of(setup, mesh, nullptr));
   TensorShapes& shapes = described.shapes;
-  for (const Parameter* parameter : survey.parts().parameter_list()) {
+  for (const Parameter* parameter : outline.parts().parameter_list()) {
     shapes[parameter->name] = sizes_of(parameter->logical);
   }
-  for (const auto& buffer : survey.parts().buffers()) {
+  for (const auto& buffer : outline.parts().buffers()) {
     if (buffer->saved) shapes[buffer->name] = sizes_of(buffer->logical);
   }
   return described;
@@ -272,7 +272,7 @@ Conversion export_model(const ConversionArguments& arguments,
   if (!left.empty()) {
     fail_config("{} has {}, which converter \"{}\" does not know",
                 from.string(),
-                written_word(left.begin()->first),
+                quote(left.begin()->first),
                 fitting[0].name);
   }
   require_described(theirs, resolved, shapes, fitting[0], plugins);

@@ -64,7 +64,7 @@ void warn_of_generation(const fs::path& file, const NamedConverter& by) {
     claims.harmless({key});
     passed.push_back(fmt::format("{} = {}", written_plain(key), written_plain(value.text())));
   }
-  claims.require_known("the converter " + written_word(by.name));
+  claims.require_known("the converter " + quote(by.name));
   if (passed.empty()) return;
   log_warning("{} is not kept: {}; give tessera generate what you need of it",
               file.string(),
@@ -129,7 +129,7 @@ void require_known_files(const fs::path& folder,
       if (!with_tokenizer) continue;
       fail_config("{} is of a tokenizer that the converter {} does not read; {}",
                   written_path(entry.path()),
-                  written_word(by.name),
+                  quote(by.name),
                   kAlone);
     } else if (matches(name, {"*.safetensors", "*.safetensors.index.json"})) {
       tensors.push_back(name);
@@ -145,7 +145,7 @@ void require_known_files(const fs::path& folder,
         "model",
         folder.string(),
         name_list(unknown),
-        written_word(by.name));
+        quote(by.name));
   }
   if (!tensors.empty()) log_warning("{}: {} is not read", folder.string(), name_list(tensors));
 }

@@ -22,8 +22,8 @@ void check_meaning(const std::string& folder, const CheckpointInfo& info, const 
       "{} was trained with the tokenizer {}, and this one is {}: its ids are other texts; "
       "give the files that it was trained with (--set tokenizer.path=...)",
       folder,
-      written_word(meaning.tokenizer),
-      written_word(meaning.tokenizer_now));
+      quote(meaning.tokenizer),
+      quote(meaning.tokenizer_now));
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Generator::Generator(const Resolved& config,
   read_tensors(folder, index, tensors, into_tensors(*rank_.device));
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     Parameter& parameter = *entry.parameter;
-    refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
+    refresh_compute(parameter, owned_values(model_.memory(), parameter), *rank_.device);
   }
 }
 

@@ -80,8 +80,8 @@ void require_same_data(const Checkpoints::Loaded& loaded, const RunSetup& setup)
   if (info.data != data) {
     fail_config("{} was made with other data: {} there, {} here; {}",
                 from,
-                written_word(info.data, 400),
-                written_word(data, 400),
+                quote(info.data, 400),
+                quote(data, 400),
                 kAnew);
   }
   const i64 length = setup.sequence_length;

@@ -89,7 +89,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   Claims claims(model.settings_file(), theirs);
   claims.harmless({kModelType});
   const Settings of_model = chosen.to_ours(claims);
-  claims.require_known("the converter " + written_word(found->name));
+  claims.require_known("the converter " + quote(found->name));
   const auto ours = [&](const fs::path& tokenizer) {  // the folder of its files
     Settings settings = of_model;
     if (tokenizer_files.empty()) return settings;

@@ -26,7 +26,7 @@ void Meaning::allow(const std::vector<std::string>& allowed) {
     }
     if (any) continue;
     Error(fmt::format("{} names nothing that differs from the checkpoint{}",
-                      written_word(pattern),
+                      quote(pattern),
                       same() ? "" : "; what differs:" + text()),
           ErrorKind::configuration)
         .add(ErrorFrame::Kind::key, "checkpoint.init_changes")
@@ -44,8 +44,8 @@ std::string Meaning::text() const {
   std::string text;
   for (const StructureChange& change : keys) text += "\n  " + change.text();
   if (!tokenizer.empty()) {
-    text += fmt::format(
-        "\n  {}: {}, now {}", kTokenizerKey, written_word(tokenizer), written_word(tokenizer_now));
+    text +=
+        fmt::format("\n  {}: {}, now {}", kTokenizerKey, quote(tokenizer), quote(tokenizer_now));
   }
   return text;
 }
@@ -79,7 +79,7 @@ void warn_of_unknown(const std::filesystem::path& checkpoint, const Meaning& mea
   if (meaning.tokenizer_known) return;
   log_warning("{} does not say which tokenizer it was trained with; this one is {}",
               checkpoint.string(),
-              written_word(meaning.tokenizer_now));
+              quote(meaning.tokenizer_now));
 }
 
 }  // namespace tessera

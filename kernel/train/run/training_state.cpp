@@ -18,7 +18,7 @@ std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
   std::vector<CheckpointTensor> tensors;
   for (const ModelParts::Entry& entry : model.parts().parameters()) {
     const Parameter& p = *entry.parameter;
-    const MainPart main = main_part(model.memory(), p);
+    const OwnedValues main = owned_values(model.memory(), p);
     const bool all = model.memory().has_all_main();
     tensors.push_back({p.name,
                        &p,
@@ -77,7 +77,7 @@ void TrainingState::begin_with_loaded() {
   Device& device = *model_.rank().device;
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     Parameter& parameter = *entry.parameter;
-    refresh_compute(parameter, main_part(model_.memory(), parameter), device);
+    refresh_compute(parameter, owned_values(model_.memory(), parameter), device);
   }
   model_.parts().initialize_buffers(device, false);
 }

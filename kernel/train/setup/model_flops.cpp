@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "kernel/dry/dry_rank.hpp"
-#include "kernel/train/setup/survey.hpp"
+#include "kernel/train/setup/outline.hpp"
 #include "tessera/base/parameter_memory.hpp"
 #include "tessera/device/core_ops.hpp"
 #include "tessera/error.hpp"
@@ -20,11 +20,11 @@ double model_flops_per_token(const RunSetup& setup, const std::shared_ptr<Device
   BuildSettings settings = build_settings_of(setup, *alone.mesh, alone.device.get());
   settings.batch = {1, setup.sequence_length};
   settings.sequence_parallel = false;
-  Survey survey(*setup.model, settings);
-  ParameterMemory(survey.parts().parameter_list(), setup.bucket_rules(*alone.mesh))
+  Outline outline(*setup.model, settings);
+  ParameterMemory(outline.parts().parameter_list(), setup.bucket_rules(*alone.mesh))
       .allocate_values(*alone.device, settings.main, settings.compute);
-  survey.parts().allocate_buffers(*alone.device);
-  survey.forward(alone.context(), setup.fields, settings.batch);
+  outline.parts().allocate_buffers(*alone.device);
+  outline.forward(alone.context(), setup.fields, settings.batch);
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights
   return kPasses * flops / static_cast<double>(setup.sequence_length);
 }

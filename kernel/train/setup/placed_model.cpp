@@ -32,23 +32,23 @@ PlacedModel::PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions o
     : PlacedModel(rank,
                   setup,
                   options,
-                  options.surveys != nullptr ? options.surveys->of(rank)
-                                             : Surveys(setup, options.locate_errors).of(rank)) {}
+                  options.outlines != nullptr ? options.outlines->of(rank)
+                                              : Outlines(setup, options.locate_errors).of(rank)) {}
 
 PlacedModel::PlacedModel(const Rank& rank,
                          const RunSetup& setup,
                          PlaceOptions options,
-                         const std::shared_ptr<const Surveyed>& surveyed)
+                         const std::shared_ptr<const OtherStages>& other_stages)
     : rank_(rank),
       setup_(setup),
-      parts_(*rank.mesh, surveyed->holders),
-      boundaries_(surveyed->boundaries),
-      parameter_names_(surveyed->parameter_names),
-      buffer_names_(surveyed->buffer_names),
-      parameter_elements_(surveyed->parameter_elements),
-      active_elements_(surveyed->active_elements) {
+      parts_(*rank.mesh, other_stages->holders),
+      boundaries_(other_stages->boundaries),
+      parameter_names_(other_stages->parameter_names),
+      buffer_names_(other_stages->buffer_names),
+      parameter_elements_(other_stages->parameter_elements),
+      active_elements_(other_stages->active_elements) {
   // Terms are counted alike on every stage, whichever declares them.
-  parts_.declare(surveyed->losses, surveyed->metrics, surveyed->counts);
+  parts_.declare(other_stages->losses, other_stages->metrics, other_stages->counts);
   const auto here = static_cast<int>(rank.mesh->coordinate(Axis::pipeline));
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
@@ -77,7 +77,7 @@ PlacedModel::PlacedModel(const Rank& rank,
 void PlacedModel::initialize(u64 seed) {
   for (const ModelParts::Entry& entry : parts_.parameters()) {
     Parameter& parameter = *entry.parameter;
-    tessera::initialize(parameter, main_part(memory_, parameter), seed, *rank_.device);
+    tessera::initialize(parameter, owned_values(memory_, parameter), seed, *rank_.device);
   }
   parts_.initialize_buffers(*rank_.device, true);
   prepared_.changed();

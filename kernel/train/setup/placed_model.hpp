@@ -6,16 +6,16 @@
 #include "kernel/comm/rank.hpp"
 #include "kernel/model/prepared_weights.hpp"
 #include "kernel/schedule/lower.hpp"
+#include "kernel/train/setup/outlines.hpp"
 #include "kernel/train/setup/run_setup.hpp"
-#include "kernel/train/setup/surveys.hpp"
 #include "tessera/base/parameter_memory.hpp"
 
 namespace tessera {
 
 struct PlaceOptions {
-  bool locate_errors = false;  ///< of parameters: BuildSettings::locate_errors
-  bool forward_only = false;   ///< no gradients will be asked for
-  Surveys* surveys = nullptr;  ///< shared with other ranks; without it the rank makes its own
+  bool locate_errors = false;    ///< of parameters: BuildSettings::locate_errors
+  bool forward_only = false;     ///< no gradients will be asked for
+  Outlines* outlines = nullptr;  ///< shared with other ranks; without it the rank makes its own
 };
 
 /// The part of the model that lives on one rank, with what the rank has to know of the rest.
@@ -60,7 +60,7 @@ class PlacedModel {
   PlacedModel(const Rank& rank,
               const RunSetup& setup,
               PlaceOptions options,
-              const std::shared_ptr<const Surveyed>& surveyed);
+              const std::shared_ptr<const OtherStages>& other_stages);
   std::vector<PhaseInfo> phases() const;
   void check_places(const Plan& plan) const;
 

@@ -75,7 +75,7 @@ const Kernels& choose_kernels(std::string_view isa) {
         "name \"avx512_bf16\"",
         std::strerror(refused));
   }
-  fail_config("device.isa = {}: there is no such instruction set", written_word(isa));
+  fail_config("device.isa = {}: there is no such instruction set", quote(isa));
 }
 
 }  // namespace tessera::cpu

@@ -44,8 +44,7 @@ class PartialGraphs final : public GraphPolicy {
       if (std::ranges::none_of(blocks, named)) {
         arguments_.reject(
             "scope",
-            fmt::format(
-                "no phase is called {}; blocks have {}", written_word(scope), scopes_of(blocks)));
+            fmt::format("no phase is called {}; blocks have {}", quote(scope), scopes_of(blocks)));
       }
       const bool captured = std::ranges::any_of(blocks, [&](const PhaseInfo& phase) {
         return named(phase) && phase.shapes == Shapes::fixed;

@@ -94,7 +94,6 @@ class Moe final : public Layer {
 
   std::vector<Phase> do_phases() override {
     const Shapes shapes = dispatcher_->shapes();
-    const Lane lane = several_ ? Lane::comm : Lane::compute;
     std::vector<Phase> all = {
         {.scope = "moe_router", .run = [this](Context& cx, Bundle& bundle) { route(cx, bundle); }},
         {.scope = "moe_preprocess",
@@ -109,7 +108,7 @@ class Moe final : public Layer {
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { dispatch(cx, bundle); },
                    .reads = dispatcher_->reads(),
-                   .lane = lane});
+                   .starts_exchange = several_});
     all.push_back({.scope = "moe_experts",
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { compute(cx, bundle); }});
@@ -117,7 +116,7 @@ class Moe final : public Layer {
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { combine(cx, bundle); },
                    .reads = dispatcher_->reads(),
-                   .lane = lane});
+                   .starts_exchange = several_});
     all.push_back({.scope = "moe_unpermute",
                    .run = [this](Context& cx, Bundle& bundle) { unpermute(cx, bundle); }});
     // One row does not divide among the ranks of a tensor group, and a capacity counts all rows.

@@ -48,7 +48,7 @@ void check_groups(std::span<const ParameterName> model,
     if (std::ranges::any_of(model, here)) continue;
     fail_config("optimizer.groups.{}.match: {} is the name or tag of no parameter",
                 name,
-                written_word(group.match));
+                quote(group.match));
   }
 }
 

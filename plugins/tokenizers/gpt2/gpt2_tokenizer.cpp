@@ -92,7 +92,7 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
       fail_config(
           "tokenizer.special leaves out {}, which the files of {} make one token: add it, or leave "
           "tokenizer.special out",
-          written_word(token.text),
+          quote(token.text),
           config.path);
     }
     if (told && listed.size() > told->size()) {
@@ -109,7 +109,7 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
     log_warning("tokenizer.most_tokens = {}: the files of {} number {} {}; it is read as text",
                 *config.most_tokens,
                 config.path,
-                written_word(token.text),
+                quote(token.text),
                 token.id);
     return true;
   });

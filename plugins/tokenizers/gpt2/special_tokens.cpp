@@ -29,7 +29,7 @@ class Added {
     if (known->second != id) {
       fail_config("tokenizer.path: {} gives {} the id {}, and {} {}",
                   file,
-                  written_word(text),
+                  quote(text),
                   id,
                   file_,
                   known->second);
@@ -48,8 +48,8 @@ class Added {
     if (unknown_.size() > 1) {
       fail_config("tokenizer.path: {} names {} and {}, which have no ids in {}",
                   unknown_.begin()->second,
-                  written_word(unknown_.begin()->first),
-                  written_word(unknown_.rbegin()->first),
+                  quote(unknown_.begin()->first),
+                  quote(unknown_.rbegin()->first),
                   file_);
     }
     for (const auto& [text, file] : unknown_) add(text, static_cast<i64>(ids_.size()), file);
@@ -67,10 +67,8 @@ class Added {
 std::string text_of(const Claims& claims, const std::string& key, const Value& value) {
   const auto* text = std::get_if<std::string>(&value.data);
   if (text != nullptr && !text->empty()) return *text;
-  fail_config("{}: {} is {}, which is not a token",
-              claims.file(),
-              written_word(key),
-              written_plain(value.text()));
+  fail_config(
+      "{}: {} is {}, which is not a token", claims.file(), quote(key), written_plain(value.text()));
 }
 
 // A token is written as its text, or as an object with it.

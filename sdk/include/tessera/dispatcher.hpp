@@ -24,7 +24,7 @@ using Meanwhile = std::function<void()>;
 ///     moe_combine      results back to the ranks of their rows
 ///     moe_unpermute    a token's results summed in the order of its choices: fixed shapes
 ///
-/// Where several ranks have experts, moe_dispatch and moe_combine are of lane `comm`: what they
+/// Where several ranks have experts, moe_dispatch and moe_combine start exchanges: what they
 /// return may still be under way (Bundle::leave_under_way).
 ///
 /// State between steps is in bundle slots that the dispatcher made in its constructor; unpermute

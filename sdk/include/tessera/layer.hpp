@@ -112,12 +112,6 @@ enum class Shapes : u8 {
   dynamic,  ///< shapes depend on data: never runs during a capture
 };
 
-/// Where a phase spends its time.
-enum class Lane : u8 {
-  compute,
-  comm,  ///< it starts an exchange, forward and backward, that the phase after it waits for
-};
-
 /// One step of a layer's forward. `scope` names it for graph policies and recompute: "attn", "mlp",
 /// "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine", "shared_experts",
 /// "embedding", "head". `run` is const in effect: all state is in context and bundle.
@@ -132,9 +126,9 @@ struct Phase {
   /// Host slots that `run` reads: the host waits for them right before it, and nowhere else. Such a
   /// phase is not captured.
   std::vector<HostSlot> reads = {};
-  /// Where a schedule overlaps forward and backward passes, phases of another microbatch run after
-  /// one of lane `comm`, before its results are read.
-  Lane lane = Lane::compute;
+  /// It starts an exchange, forward and backward, that the phase after it waits for. Where a
+  /// schedule overlaps forward and backward passes, phases of another microbatch run in between.
+  bool starts_exchange = false;
   /// Why what `run` does for a row depends on later rows of its sequence, for a warning. Empty: it
   /// does not.
   std::string_view looks_ahead = {};

@@ -20,8 +20,8 @@ struct PhaseInfo {
   /// Captured range that it belongs to, counted over all chunks of the rank. Its graphs run all of
   /// its phases with the forward of the first and the backward of the last. -1: not captured.
   int graph = -1;
-  /// `comm`: it starts an exchange that the phase after it waits for.
-  Lane lane = Lane::compute;
+  /// It starts an exchange that the phase after it waits for (Phase::starts_exchange).
+  bool starts_exchange = false;
 };
 
 /// An action of phase grain, with what it waits for.

@@ -114,7 +114,7 @@ TEST(ErrorText, NoOtherControlCharacterEither) {
   EXPECT_EQ(written_plain(whole, 100), whole);
   EXPECT_EQ(Value(whole).text(), '"' + whole + '"');
   EXPECT_EQ(Json(whole).text(), '"' + whole + '"');
-  EXPECT_EQ(written_word("\xc2\x9b[31m"), R"("\u009B[31m")");
+  EXPECT_EQ(quote("\xc2\x9b[31m"), R"("\u009B[31m")");
   EXPECT_EQ(written_plain("\xc2\x9b\x9b\xe2\x80\xae/\xc3\xbc"), "\\u009B\\x9b\\u202E/\xc3\xbc");
   EXPECT_EQ(Json("\xc2\x9b\x1b\xe2\x80\xae\xc3\xbc").text(), "\"\\u009b\\u001b\\u202e\xc3\xbc\"");
   EXPECT_EQ(Value("\xc2\x85").text(), R"("\u0085")");

@@ -117,8 +117,9 @@ class UnderWay : public ReadBack {
 
 TEST_F(UnderWay, IsWaitedForByTheNextPhaseOfTheBundle) {
   Bundle bundle(1, 0), other(1, 0);
-  const Phase starts{
-      .scope = "moe_dispatch", .run = [&](Context&, Bundle& b) { start(b); }, .lane = Lane::comm};
+  const Phase starts{.scope = "moe_dispatch",
+                     .run = [&](Context&, Bundle& b) { start(b); },
+                     .starts_exchange = true};
   int before = -1;
   const Phase reads{.scope = "moe_experts", .run = [&](Context&, Bundle&) { before = waits_; }};
   run_phase(starts, cx_, bundle);

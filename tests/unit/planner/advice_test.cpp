@@ -157,7 +157,7 @@ TEST(Advice, NamesTheNextBetterMicrobatchCount) {
 TEST(Advice, SaysWhatOverlapWins) {
   Prediction without = two_stages();
   without.classes[0].plan.phases.resize(2);
-  without.classes[0].plan.phases[1].lane = Lane::comm;
+  without.classes[0].plan.phases[1].starts_exchange = true;
   Prediction with = two_stages(4 * kGiB, 6 * kGiB);
   with.overlaps = true;
   with.step_seconds = 0.8;

@@ -20,7 +20,7 @@ void add(std::vector<PhaseInfo>& phases, int layer, const std::string& scope) {
   info.layer = layer;
   info.phase = static_cast<int>(phases.size());
   info.scope = scope;
-  info.lane = comm ? Lane::comm : Lane::compute;
+  info.starts_exchange = comm;
   phases.push_back(info);
 }
 
@@ -220,7 +220,7 @@ class Overlapping final : public PipelineSchedule {
 TEST(Pairs, AreOfTwoMicrobatches) {
   const PipelineShape shape = one_stage(3);
   const Orders orders = orders_of(Overlapping(), shape);
-  EXPECT_THAT(orders.leads[0], ElementsAre(false, true, false, false, false, false));
+  EXPECT_THAT(orders.pairs[0], ElementsAre(false, true, false, false, false, false));
 
   const Plan plan = lower(Overlapping(), shape, layers({true}), {{{0}}});
   verify(plan);

@@ -23,12 +23,12 @@ using ::testing::ThrowsMessage;
 using enum Action::Kind;
 
 // Orders of rank 0, whose chunks have the other ranks' between them.
-Orders orders(std::vector<Action> order, std::vector<bool> leads, int chunks, int ranks = 1) {
+Orders orders(std::vector<Action> order, std::vector<bool> pairs, int chunks, int ranks = 1) {
   Orders out;
   out.shape.ranks = ranks;
   out.shape.chunks = chunks;
   out.by_rank = {std::move(order)};
-  out.leads = {std::move(leads)};
+  out.pairs = {std::move(pairs)};
   out.stages.emplace_back();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     out.stages[0].push_back(chunk * ranks);
@@ -59,20 +59,20 @@ TEST(LayerOrder, IsThePublishedOne) {
 
 TEST(LayerOrder, OfOneLayer) {
   const std::vector<Action> order = {{F, 0}, {F, 1}, {B, 0}, {F, 2}, {B, 1}, {B, 2}};
-  const std::vector<bool> leads = {false, true, false, true, false, false};
-  EXPECT_THAT(numbers(orders(order, leads, 1), {1}),
+  const std::vector<bool> pairs = {false, true, false, true, false, false};
+  EXPECT_THAT(numbers(orders(order, pairs, 1), {1}),
               ElementsAre(1, 1, -1, -1.5, 1, -1, -1.5, -1, -1.5));
 }
 
 // What one pass has more follows alone; what other ranks wait for comes before the last weights.
 TEST(LayerOrder, OfUnequalChunks) {
-  const std::vector<bool> leads = {true, false, true, false};
+  const std::vector<bool> pairs = {true, false, true, false};
   const std::vector<Action> order = {{F, 1, 0}, {B, 0, 1}, {F, 1, 1}, {B, 0, 0}};
-  EXPECT_THAT(numbers(orders(order, leads, 2), {3, 1}),
+  EXPECT_THAT(numbers(orders(order, pairs, 2), {3, 1}),
               ElementsAre(1, -4, -4.5, 2, 3, 4, -3, -3.5, -2, -2.5, -1, -1.5));
-  EXPECT_THAT(numbers(orders(order, leads, 2, 2), {3, 1}),
+  EXPECT_THAT(numbers(orders(order, pairs, 2, 2), {3, 1}),
               ElementsAre(1, -4, 2, 3, -4.5, 4, -3, -3.5, -2, -2.5, -1, -1.5));
-  EXPECT_THAT([&] { numbers(orders(order, leads, 2), {3}); },
+  EXPECT_THAT([&] { numbers(orders(order, pairs, 2), {3}); },
               ThrowsMessage<Error>("layers of 1 chunks are given for the 2 chunks of a rank"));
 }
 
@@ -80,8 +80,8 @@ TEST(LayerOrder, OfUnequalChunks) {
 TEST(LayerOrder, OfTwoChunksWithThreeLayers) {
   const std::vector<Action> order = {
       {F, 0, 0}, {F, 0, 1}, {F, 1, 0}, {B, 0, 1}, {F, 1, 1}, {B, 0, 0}, {B, 1, 1}, {B, 1, 0}};
-  const std::vector<bool> leads = {false, false, true, false, true, false, false, false};
-  EXPECT_THAT(numbers(orders(order, leads, 2), {3, 3}),
+  const std::vector<bool> pairs = {false, false, true, false, true, false, false, false};
+  EXPECT_THAT(numbers(orders(order, pairs, 2), {3, 3}),
               ElementsAreArray({1.0,  2.0,  3.0,  4.0,  5.0,  6.0,                    // warm-up
                                 1.0,  -6.0, -6.5, 2.0,  -5.0, -5.5, 3.0, -4.0, -4.5,  // a pair
                                 4.0,  -3.0, -3.5, 5.0,  -2.0, -2.5, 6.0, -1.0, -1.5,  // a pair
@@ -91,7 +91,7 @@ TEST(LayerOrder, OfTwoChunksWithThreeLayers) {
 
 TEST(LayerOrder, WithoutPairsIsThatOfTheChunks) {
   Orders plain = orders({{F, 0}, {B, 0}, {F, 1}, {B, 1}}, {}, 1);
-  plain.leads.clear();
+  plain.pairs.clear();
   EXPECT_THAT(numbers(plain, {2}), ElementsAre(1, 2, -2, -2.5, -1, -1.5, 1, 2, -2, -2.5, -1, -1.5));
   const std::vector<bool> none(4);
   EXPECT_THAT(numbers(orders({{F, 0, 0}, {F, 0, 1}, {Bi, 0, 1}, {Bw, 0, 1}}, none, 2), {1, 2}),
@@ -113,7 +113,7 @@ void add_layer(std::vector<PhaseInfo>& phases, int chunk, int& layer, int& phase
     info.layer = layer;
     info.phase = phase++;
     info.scope = scope;
-    info.lane = scope == "dispatch" || scope == "combine" ? Lane::comm : Lane::compute;
+    info.starts_exchange = scope == "dispatch" || scope == "combine";
   }
   ++layer;
 }

@@ -55,7 +55,7 @@ inline std::vector<PhaseInfo> two_phases_a_chunk(int chunks, bool recompute = fa
     info.phase = i;
     info.scope = i % 2 == 0 ? "attn" : "mlp";
     info.recompute = recompute;
-    info.lane = i % 2 == 0 ? Lane::compute : Lane::comm;
+    info.starts_exchange = i % 2 != 0;
     phases.push_back(info);
   }
   return phases;

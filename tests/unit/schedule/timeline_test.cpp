@@ -97,8 +97,8 @@ TEST(Timeline, ReductionsRunBeside) {
   const Timeline timeline = play(std::vector{plan}, costs);
   EXPECT_EQ(timeline.blocks[0][1].span.end, 3) << "the backward does not wait for them";
   EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
-  EXPECT_EQ(timeline.asides[0][0].hidden, 1.5) << "the rest of the backward";
-  EXPECT_EQ(timeline.asides[0][2].hidden, 0) << "the optimizer's step waits for it";
+  EXPECT_EQ(timeline.overlapped[0][0].hidden, 1.5) << "the rest of the backward";
+  EXPECT_EQ(timeline.overlapped[0][2].hidden, 0) << "the optimizer's step waits for it";
 }
 
 // The second bucket is gathered while the first one's phase runs, and then waited for.
@@ -114,13 +114,13 @@ TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
   EXPECT_EQ(timeline.actions[0][2].start, 1) << "the embedding waits for its gather";
   EXPECT_EQ(timeline.actions[0][4].start, 2) << "the block for the second, which follows it";
   EXPECT_EQ(timeline.actions[0][6].start, 3) << "the head for the third, while the block ran";
-  ASSERT_EQ(timeline.asides[0].size(), 6U) << "three gathers, three reductions";
-  const auto& [kind, bucket, span, hidden] = timeline.asides[0][2];
+  ASSERT_EQ(timeline.overlapped[0].size(), 6U) << "three gathers, three reductions";
+  const auto& [kind, bucket, span, hidden] = timeline.overlapped[0][2];
   EXPECT_EQ(kind, PlanAction::Gather);
   EXPECT_EQ(bucket, 0);
   EXPECT_EQ(span.start, 2);
-  EXPECT_EQ(timeline.asides[0][0].hidden, 0) << "nothing can run before it";
-  EXPECT_EQ(timeline.asides[0][1].hidden, 0.25) << "the embedding";
+  EXPECT_EQ(timeline.overlapped[0][0].hidden, 0) << "nothing can run before it";
+  EXPECT_EQ(timeline.overlapped[0][1].hidden, 0.25) << "the embedding";
   EXPECT_EQ(hidden, 0.5) << "both phases of the block";
   const std::string svg = draw_svg(timeline, 1, "gathers", kUnits);
   EXPECT_THAT(svg, HasSubstr("<title>bucket 0, parameters gathered: 2 to 3</title>"));
@@ -144,8 +144,8 @@ TEST(Timeline, GathersInTheFillOfAPipelineAreHidden) {
   const Timeline timeline = play(plans, costs);
   EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(1, 2, 5, 8));
   EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(2, 3, 5, 6));
-  EXPECT_EQ(timeline.asides[0][0].hidden, 0) << "the first stage waits for its own";
-  EXPECT_EQ(timeline.asides[1][0].hidden, 2) << "it waits for the first stage as well";
+  EXPECT_EQ(timeline.overlapped[0][0].hidden, 0) << "the first stage waits for its own";
+  EXPECT_EQ(timeline.overlapped[1][0].hidden, 2) << "it waits for the first stage as well";
 }
 
 // Packing takes the time of what is launched after it, unlike a gather.
@@ -160,9 +160,9 @@ TEST(Timeline, PreparesAreInTheOrderOfCompute) {
   const Timeline timeline = play(std::vector{plan}, costs);
   EXPECT_EQ(timeline.makespan, 5) << "forward 1, backward 2, two buckets packed";
   EXPECT_EQ(timeline.bubble(), 0) << "that is no waiting";
-  ASSERT_EQ(timeline.asides[0].size(), 5U) << "two packings, three reductions";
-  EXPECT_EQ(timeline.asides[0][0].span.start, 0.25) << "after the embedding";
-  EXPECT_EQ(timeline.asides[0][0].hidden, 0);
+  ASSERT_EQ(timeline.overlapped[0].size(), 5U) << "two packings, three reductions";
+  EXPECT_EQ(timeline.overlapped[0][0].span.start, 0.25) << "after the embedding";
+  EXPECT_EQ(timeline.overlapped[0][0].hidden, 0);
   EXPECT_THAT(draw_svg(timeline, 1, "prepares", kUnits),
               HasSubstr("<title>bucket 1, weights prepared: 0.25 to 1.25</title>"));
 }

@@ -18,7 +18,8 @@ using ::testing::UnorderedElementsAre;
 
 using enum Action::Kind;
 
-// Forwards of two microbatches, which take turns with a backward, in a phase of lane `comm` each.
+// Forwards of two microbatches, which take turns with a backward, in a phase that starts an
+// exchange, each.
 Plan pair_of_passes() {
   static const GivenSchedule kSchedule({{{F, 0}, {F, 1}, {B, 0}, {B, 1}}}, 2);
   return lower(kSchedule, one_stage(2), two_phases_a_chunk(1), {{{0}}});
@@ -52,7 +53,7 @@ TEST(ScheduleTrace, HasATrackForEachLane) {
   expect_valid_trace(events);
   EXPECT_THAT(tracks_of(events),
               ElementsAre("compute", "comm forward", "comm backward", "collective"));
-  // F attn, F mlp twice, B mlp, B attn twice; mlp is of lane comm.
+  // F attn, F mlp twice, B mlp, B attn twice; mlp starts an exchange.
   EXPECT_THAT(slices_on(events, "compute"), SizeIs(9)) << "and the step";
   const TraceEvents backward = slices_on(events, "comm backward");
   ASSERT_THAT(backward, SizeIs(2));

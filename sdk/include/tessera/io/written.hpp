@@ -13,7 +13,7 @@ namespace tessera {
 /// what is longer is cut and ends in "...". Thread-safe.
 
 /// A word for an error, on one line and in quotes, as TOML writes it.
-TESSERA_API std::string written_word(std::string_view word, std::size_t most = 80);
+TESSERA_API std::string quote(std::string_view word, std::size_t most = 80);
 
 /// The same without quotes, for what is shown as it stands: a path, a variable's value. In it only
 /// control characters are escaped, and bytes that are no UTF-8 (\xff).

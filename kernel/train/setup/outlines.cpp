@@ -1,4 +1,4 @@
-#include "kernel/train/setup/surveys.hpp"
+#include "kernel/train/setup/outlines.hpp"
 
 #include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -14,21 +14,21 @@ std::vector<std::string> saved_buffers(const ModelParts& parts) {
   return names;
 }
 
-std::shared_ptr<const Surveyed> Surveys::of(const Rank& rank) {
-  if (setup_.stages.last() == 0) return std::make_shared<const Surveyed>();
+std::shared_ptr<const OtherStages> Outlines::of(const Rank& rank) {
+  if (setup_.stages.last() == 0) return std::make_shared<const OtherStages>();
   const std::lock_guard lock(mutex_);  // also while one is made: others wait for it
   auto& found = done_[rank.mesh->group(Axis::pipeline).members().front()];
-  if (found == nullptr) found = std::make_shared<const Surveyed>(survey(rank));
+  if (found == nullptr) found = std::make_shared<const OtherStages>(outline(rank));
   return found;
 }
 
-Surveyed Surveys::survey(const Rank& rank) const {
+OtherStages Outlines::outline(const Rank& rank) const {
   const Rank dry = dry_rank(setup_.layout, rank.mesh->rank(), rank.device);
   BuildSettings settings = build_settings_of(setup_, *dry.mesh, dry.device.get());
   settings.locate_errors = locate_errors_;
-  Survey survey(*setup_.model, settings);
-  const ModelParts& whole = survey.parts();
-  Surveyed found;
+  Outline outline(*setup_.model, settings);
+  const ModelParts& whole = outline.parts();
+  OtherStages found;
   found.losses = whole.losses();
   found.metrics = whole.metrics();
   found.counts = whole.counts();
@@ -37,14 +37,15 @@ Surveyed Surveys::survey(const Rank& rank) const {
   found.parameter_elements = whole.logical_elements();
   found.active_elements = whole.active_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
-    found.holders[entry.parameter->name] = Survey::holders(entry, setup_.stages);
+    found.holders[entry.parameter->name] = Outline::holders(entry, setup_.stages);
   }
   ParameterMemory(whole.parameter_list(), setup_.bucket_rules(*dry.mesh))
       .allocate_values(*dry.device, settings.main, settings.compute);
-  survey.parts().allocate_buffers(*dry.device);
+  outline.parts().allocate_buffers(*dry.device);
   // Where the data was refused the layers are only built (dry_run.cpp): they have nothing to read.
   if (!setup_.fields.empty()) {
-    found.boundaries = survey.boundaries(dry.context(), setup_.stages, setup_.fields, setup_.batch);
+    found.boundaries =
+        outline.boundaries(dry.context(), setup_.stages, setup_.fields, setup_.batch);
   }
   return found;
 }

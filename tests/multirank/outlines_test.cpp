@@ -10,7 +10,7 @@
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
-namespace surveys_test {
+namespace outlines_test {
 
 std::vector<std::string> slots(const std::vector<Boundary>& boundaries) {
   std::vector<std::string> all;
@@ -22,24 +22,24 @@ std::vector<std::string> slots(const std::vector<Boundary>& boundaries) {
   return all;
 }
 
-TEST(Surveys, AreSharedByAPipelineGroup) {
+TEST(Outlines, AreSharedByAPipelineGroup) {
   const Sets sets = {
       "parallel.pipeline=2", "parallel.context=2", "parallel.tensor=2", "schedule.type=\"1f1b\""};
   const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), plugins());
   const RunSetup setup = derive_setup(config, plugins(), 8);
   const auto device = make_device(rank_spec_of(setup), {});
-  Surveys surveys(setup);
-  std::vector<std::shared_ptr<const Surveyed>> found;
+  Outlines outlines(setup);
+  std::vector<std::shared_ptr<const OtherStages>> found;
   for (i64 number = 0; number < 8; ++number) {
     SCOPED_TRACE(fmt::format("rank {}", number));
     const Rank rank = dry_rank(setup.layout, number, device);
-    found.push_back(surveys.of(rank));
-    const auto own = Surveys(setup).of(rank);
+    found.push_back(outlines.of(rank));
+    const auto own = Outlines(setup).of(rank);
     EXPECT_NE(own, found.back());
     EXPECT_EQ(own->holders, found.back()->holders);
     EXPECT_EQ(own->parameter_elements, found.back()->parameter_elements);
     EXPECT_EQ(slots(own->boundaries), slots(found.back()->boundaries));
-    const PlacedModel model(rank, setup, {.surveys = &surveys});
+    const PlacedModel model(rank, setup, {.outlines = &outlines});
     EXPECT_EQ(slots(model.boundaries()), slots(own->boundaries));
   }
   for (std::size_t rank = 0; rank < 4; ++rank) {  // the second stage has the higher numbers
@@ -49,5 +49,5 @@ TEST(Surveys, AreSharedByAPipelineGroup) {
   EXPECT_FALSE(slots(found[0]->boundaries).empty());
 }
 
-}  // namespace surveys_test
+}  // namespace outlines_test
 }  // namespace tessera::testing

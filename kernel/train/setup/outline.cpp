@@ -1,4 +1,4 @@
-#include "kernel/train/setup/survey.hpp"
+#include "kernel/train/setup/outline.hpp"
 
 #include <algorithm>
 
@@ -24,12 +24,12 @@ class NoSink final : public StepSink {
 
 }  // namespace
 
-Survey::Survey(const Model& model, const BuildSettings& settings)
+Outline::Outline(const Model& model, const BuildSettings& settings)
     : layers_(model.layers()),
       parts_(*settings.mesh),
       whole_(model, 0, 0, static_cast<int>(layers_.size()), settings, parts_) {}
 
-std::vector<int> Survey::holders(const ModelParts::Entry& entry, const StageMap& map) {
+std::vector<int> Outline::holders(const ModelParts::Entry& entry, const StageMap& map) {
   std::vector<int> stages;
   for (const int layer : entry.layers) stages.push_back(map.stage_of_layer(layer));
   std::ranges::sort(stages);
@@ -41,18 +41,18 @@ std::vector<int> Survey::holders(const ModelParts::Entry& entry, const StageMap&
   return ranks;
 }
 
-class Survey::Pass {
+class Outline::Pass {
  public:
-  Pass(Survey& survey,
+  Pass(Outline& outline,
        const Context& cx,
        const std::vector<FieldInfo>& inputs,
        const BatchShape& batch)
       : cx_(cx),
-        phases_(survey.whole_.phases()),
-        infos_(survey.whole_.infos()),
+        phases_(outline.whole_.phases()),
+        infos_(outline.whole_.infos()),
         sink_(cx_.empty({1}, DType::fp64)),
-        inputs_(slots_of(survey.parts_, inputs)),
-        bundle_(survey.parts_.bundle()) {
+        inputs_(slots_of(outline.parts_, inputs)),
+        bundle_(outline.parts_.bundle()) {
     cx_.sink = &sink_;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const DType dtype = i < inputs.size() ? inputs[i].dtype : DType::i64;
@@ -95,10 +95,10 @@ class Survey::Pass {
   std::size_t next_ = 0;
 };
 
-std::vector<Boundary> Survey::boundaries(Context cx,
-                                         const StageMap& map,
-                                         const std::vector<FieldInfo>& inputs,
-                                         const BatchShape& batch) {
+std::vector<Boundary> Outline::boundaries(Context cx,
+                                          const StageMap& map,
+                                          const std::vector<FieldInfo>& inputs,
+                                          const BatchShape& batch) {
   Pass pass(*this, cx, inputs, batch);
   std::vector<Boundary> out;
   for (int stage = 0; stage < map.last(); ++stage) {
@@ -119,7 +119,7 @@ std::vector<Boundary> Survey::boundaries(Context cx,
   return out;
 }
 
-void Survey::forward(Context cx, const std::vector<FieldInfo>& inputs, const BatchShape& batch) {
+void Outline::forward(Context cx, const std::vector<FieldInfo>& inputs, const BatchShape& batch) {
   Pass(*this, cx, inputs, batch).run_until(static_cast<int>(layers_.size()));
 }
 

@@ -1,4 +1,4 @@
-#include "kernel/model/main_part.hpp"
+#include "kernel/model/owned_values.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-MainPart main_part(const ParameterMemory& memory, const Parameter& parameter) {
+OwnedValues owned_values(const ParameterMemory& memory, const Parameter& parameter) {
   const i64 elements = parameter.local.elements();
   if (parameter.main.defined()) return {{0, elements}, parameter.main.view({elements})};
   for (const ParameterBucket& bucket : memory.buckets()) {

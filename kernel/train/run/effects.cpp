@@ -1,4 +1,4 @@
-#include "kernel/train/run/model_use.hpp"
+#include "kernel/train/run/effects.hpp"
 
 #include <set>
 #include <string>
@@ -34,7 +34,7 @@ void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks
     if (known.contains(scope)) continue;
     fail_config("{}: [recompute] scopes has {}; the model's blocks have {}",
                 where,
-                written_word(scope),
+                quote(scope),
                 fmt::join(known, ", "));
   }
 }
@@ -52,7 +52,7 @@ void check_experts(const RunSetup& setup, bool any) {
   if (p.expert_tensor && *p.expert_tensor != p.tensor) refuse("expert_tensor", *p.expert_tensor);
 }
 
-void check_prepared(const RunSetup& setup, const ModelUse& use) {
+void check_prepared(const RunSetup& setup, const Effects& use) {
   const PrecisionSection& precision = setup.config->precision;
   if (!precision.prepare_weights || use.prepared) return;
   fail_config("{}: [precision] prepare_weights = true: {}",
@@ -63,7 +63,7 @@ void check_prepared(const RunSetup& setup, const ModelUse& use) {
                          : "no linear layer of the model would read prepared weights");
 }
 
-void check_validation(const RunSetup& setup, const ModelUse& use) {
+void check_validation(const RunSetup& setup, const Effects& use) {
   const i64 samples = setup.validation_samples, global = setup.config->batch.global;
   if (use.unmasked_loss.empty() || samples % global == 0) return;
   fail_config(
@@ -80,7 +80,7 @@ void check_validation(const RunSetup& setup, const ModelUse& use) {
 
 }  // namespace
 
-void ModelUse::add(const RunSetup& setup, const PlacedModel& model, const Plan& plan) {
+void Effects::add(const RunSetup& setup, const PlacedModel& model, const Plan& plan) {
   for (const Parameter* parameter : model.parts().parameter_list()) {
     experts |= parameter->layout.expert();
     linear |= parameter->linear;
@@ -95,7 +95,7 @@ void ModelUse::add(const RunSetup& setup, const PlacedModel& model, const Plan& 
   }
 }
 
-void ModelUse::add(const ModelUse& other) {
+void Effects::add(const Effects& other) {
   blocks.insert(blocks.end(), other.blocks.begin(), other.blocks.end());
   experts |= other.experts;
   linear |= other.linear;
@@ -103,7 +103,7 @@ void ModelUse::add(const ModelUse& other) {
   if (unmasked_loss.empty()) unmasked_loss = other.unmasked_loss;
 }
 
-void check_use(const RunSetup& setup, const ModelUse& use, ProblemList& problems) {
+void check_effects(const RunSetup& setup, const Effects& use, ProblemList& problems) {
   const auto check = [&](auto&& body) {
     problems.run([&] {
       body();

@@ -20,10 +20,10 @@ using Boundary = std::vector<BoundarySlot>;
 
 /// The whole model built once without memory: what one rank has to know of layers that live on
 /// others. The same on every rank of a pipeline group.
-class Survey {
+class Outline {
  public:
   /// `settings.device` may be missing where no phase will run.
-  Survey(const Model& model, const BuildSettings& settings);
+  Outline(const Model& model, const BuildSettings& settings);
 
   ModelParts& parts() { return parts_; }
   /// Pipeline ranks that hold a parameter, in the order of their stages.
