@@ -11,8 +11,8 @@ namespace {
 
 using namespace tessera;
 
-// In single precision, where `reference` computes in double. x / (1 + e^-2u) is the tanh form, but
-// does not cancel where u is far below 0.
+// Computes in single precision, where `reference` uses double. x / (1 + e^-2u) is the tanh form,
+// but does not cancel where u is far below 0.
 void gelu(const GeluArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const auto* x = args.x.as<const T>();

@@ -20,7 +20,7 @@ int main(int argc, char** argv) try {
       wrong += dispatcher_check(world, {.type = "gather_all", .layout = layout, .padded = padded});
     }
   }
-  // With streams in any order that waits allow: it finds a wait that is missing.
+  // Streams run in any order that waits allow: that finds a wait that is missing.
   for (u64 seed = 1; seed <= 4; ++seed) {
     wrong += dispatcher_check(world,
                               {.type = "gather_all", .layout = layouts[4], .deferred_seed = seed});

@@ -34,7 +34,7 @@ struct Sums {
   double *rows, *main, *columns;
 };
 
-// In the order of rows, whatever the number of threads.
+// Sums in the order of rows, whatever the number of threads.
 double sum_of(const double* by_row, i64 rows) {
   double sum = 0;
   for (i64 i = 0; i < rows; ++i) sum += by_row[i];

@@ -18,9 +18,9 @@ struct AdafactorSumsArgs {
   static void infer(AdafactorSumsArgs&) {}
 };
 
-/// From the sums of whole rows and columns: the running means of both, and grad becomes g over the
-/// root of the second moment that they stand for. squares fp64 [b] = Σ of its squares on this rank.
-/// A skipped step leaves the means.
+/// Makes the running means of whole rows and columns from their sums; grad becomes g over the root
+/// of the second moment that they stand for. squares fp64 [b] = Σ of its squares on this rank. A
+/// skipped step leaves the means.
 struct AdafactorMeansArgs {
   static constexpr std::string_view kName = "example.adafactor_means";
   static constexpr int kTensors = 7, kOutputs = 5;
@@ -42,5 +42,5 @@ struct AdafactorApplyArgs {
   static void infer(AdafactorApplyArgs&) {}
 };
 
-/// For devices whose memory the CPU addresses.
+/// The kernels for devices whose memory the CPU addresses.
 std::vector<tessera::Kernel> adafactor_kernels();

@@ -14,8 +14,8 @@ namespace {
 
 using namespace example;
 
-// For every device whose memory the CPU addresses ("host"), `reference` among them: as plain as it
-// can be, so that it is right by inspection. In double, rounded once.
+// Kernels for every device whose memory the CPU addresses ("host"), `reference` among them: plain
+// enough to be right by inspection. They compute in double and round once.
 namespace plain {
 template <class T>
 double at(const TensorArg& tensor, i64 i) {
@@ -41,8 +41,8 @@ void backward(const SquaredReluBackwardArgs& a) {
 }
 }  // namespace plain
 
-// For the device `cpu`, where it takes the place of the plain one: on all of the rank's threads, in
-// float (of fp64, in double).
+// Kernels for the device `cpu`, where they take the place of the plain ones: on all of the rank's
+// threads, in float (fp64 in double).
 namespace fast {
 constexpr i64 kGrain = 1 << 14;  // elements that are worth a thread
 template <class T>

@@ -40,7 +40,7 @@ struct SquaredReluBackwardArgs {
   }
 };
 
-// For NVIDIA GPUs (squared_relu.cu), where the build has nvcc.
+// The kernels for NVIDIA GPUs (squared_relu.cu), where the build has nvcc.
 std::vector<Kernel> squared_relu_gpu_kernels();
 
 // Operations are looked up by name once, when a layer is built, and not in a step.

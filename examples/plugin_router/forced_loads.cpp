@@ -10,7 +10,7 @@ namespace {
 
 using namespace example;
 
-// For every device whose memory the CPU addresses.
+// The kernel for every device whose memory the CPU addresses.
 void force(const ForcedLoadsArgs& args) {
   const i64* rows = args.row_ids.as<const i64>();
   i32* experts = args.experts.as<i32>();

@@ -206,7 +206,7 @@ std::string RankPart::write(const fs::path& folder, const Values& values, int th
     }
     file.out.emplace(folder / file.name, std::move(entries));
   }
-  // In rounds: the next tensor of each file.
+  // Deals tensors out in rounds: the next tensor of each file.
   for (std::size_t round = 0; !all.empty() && round < all[0].tensors.size(); ++round) {
     std::vector<std::function<void()>> jobs;
     for (File& file : all) {

@@ -42,7 +42,7 @@ struct Program {
   CLI::App app{"Trains transformer language models; every part is a plugin, chosen by name."};
   std::function<int()> chosen;
 
-  // For commands that only look: they start no process.
+  // Makes a command that only looks: it starts no process.
   template <class Options>
   std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
     auto options = std::make_shared<Options>();
@@ -50,7 +50,7 @@ struct Program {
     return options;
   }
 
-  // For those that compute, which the system may kill because memory ran out.
+  // Makes a command that computes, which the system may kill because memory ran out.
   template <class Options>
   std::shared_ptr<Options> choose_work(CLI::App* command, int (*run)(const Options&)) {
     auto options = choose(command, run);

@@ -10,7 +10,7 @@ namespace tessera {
 /// Which ranks share a host.
 class Hosts {
  public:
-  /// By rank: a text that ranks of one host have in common, and nobody else.
+  /// By rank: a text that the ranks of one host share, and nobody else.
   explicit Hosts(const std::vector<std::string>& identities);
 
   i64 world() const { return static_cast<i64>(host_of_.size()); }

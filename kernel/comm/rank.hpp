@@ -21,7 +21,7 @@ struct Rank {
   /// Units of hardware by ranks, below 1 where ranks share some (device.share). Only rank 0 knows.
   double units_per_rank = 1;
 
-  /// On the device's compute stream and pool, without a tape.
+  /// A context on the device's compute stream and pool, without a tape.
   Context context() const;
   /// Tells the other ranks that this one fails.
   void abort(std::string_view reason) const noexcept;

@@ -22,7 +22,7 @@ class StoreTable {
   /// Waits for the key. Throws Error when it does not come in time, or when a rank died meanwhile.
   std::string get(std::string_view key, std::chrono::milliseconds timeout);
   std::optional<std::string> find(std::string_view key) const;
-  /// From now on waits for keys that are not there end with "rank N died: why".
+  /// From now on a wait for a key that is not there ends with "rank N died: why".
   void report_death(i64 rank, std::string_view why);
   /// "rank N died: why", of the first; empty while all live.
   std::string first_death() const;

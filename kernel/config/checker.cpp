@@ -16,12 +16,12 @@ const FieldSpec* find_field(const TypeEra& era, std::string_view name) {
   return found == era.fields.end() ? nullptr : *found;
 }
 
-// In the order of files, lines and columns; defaults last.
+// Orders by files, lines and columns; defaults last.
 auto place_of(const Origin& at) {
   return std::tuple(at.kind == Origin::initial, at.layer, at.line, at.column);
 }
 
-// Those of a kind, each name once.
+// Adds the fields of a kind, each name once.
 void add_fields(const std::vector<const ComponentInfo*>& infos, TypeEra& era) {
   for (const ComponentInfo* info : infos) {
     for (const FieldSpec& spec : info->fields) {

@@ -54,7 +54,7 @@ class Checker {
   void check_section(const RootSection& section);
   void check_slot(const Slot& slot);
   bool check_type(const Slot& slot, const TypeEra& era);
-  /// Where the last type is "auto": adds what it is here.
+  /// Adds what the last type "auto" is here.
   void choose_by_units(const Slot& slot, std::vector<TypeEra>& eras);
   /// Refuses a share of units where none are needed.
   void check_share(const Slot& slot, const TypeEra& era);

@@ -19,8 +19,8 @@ struct StructureChange {
   /// "model.heads: 4, now 2"
   std::string text() const;
 };
-/// In the order of the keys. Leaves out keys that one side lacks, which come or go with the type of
-/// a component, and keys that are taken from another one of the list.
+/// Lists changes in the order of the keys. Leaves out keys that one side lacks, which come or go
+/// with the type of a component, and keys that are taken from another one of the list.
 std::vector<StructureChange> structure_changes(const Structure& before, const ConfigTree& now);
 
 }  // namespace tessera

@@ -56,7 +56,7 @@ struct GraphPlan {
     return slots[static_cast<std::size_t>(segment.range.chunk)];
   }
 };
-/// For a plan whose phases are marked.
+/// Plans the graphs of a plan whose phases are marked.
 GraphPlan plan_graphs(const Plan& plan);
 
 /// The graphs of a segment's slot that one action replays: `count`, from its graph `first` on.

@@ -80,7 +80,7 @@ class GraphSlots {
   /// Total bytes: inputs copied before replays; the slots' arenas.
   i64 input_bytes() const;
   i64 slot_bytes() const;
-  /// With keep_boundaries: what slot `slot` has in its bundle after phase `phase` of the range.
+  /// What slot `slot` has in its bundle after phase `phase` of the range, with keep_boundaries.
   const std::vector<Tensor>& after_phase(int slot, std::size_t phase) const;
   /// What the slot's phases read, and what the gradients of its results are.
   const std::vector<Tensor>& inputs(int slot) const;

@@ -65,7 +65,7 @@ class EagerFrames {
 
   std::size_t size() const { return frames_.size(); }
   EagerFrame& operator[](std::size_t phase) { return frames_[phase]; }
-  /// From the last phase to the first.
+  /// Runs from the last phase to the first.
   void backward(Context& cx, Half half, SlotGradients& gradients) {
     for (EagerFrame& frame : std::views::reverse(frames_)) frame.backward(cx, half, gradients);
   }

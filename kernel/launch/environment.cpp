@@ -297,7 +297,7 @@ int keep_report(int given) {
 }  // namespace
 
 std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
-  // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
+  // Tries the innermost starter first: srun may start torchrun, which may start our launcher.
   for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_mpich, from_slurm}) {
     auto found = from(read);
     if (!found) continue;

@@ -14,7 +14,7 @@ struct LaunchOptions {
   int threads = 0;  ///< of each rank; 0: each decides. Says who gets which processors, too
   /// File that ranks that fail write what they did last into; named when it was. Empty: none.
   std::string flight_records = {};
-  /// After one rank has failed, how long the others may take to end by themselves, and how long
+  /// How long the others may take to end by themselves after one rank has failed, and how long
   /// until they are killed.
   std::chrono::milliseconds terminate_after{2000};
   std::chrono::milliseconds kill_after{5000};

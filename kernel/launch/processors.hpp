@@ -42,8 +42,8 @@ inline constexpr const char* kBindingVariables[] = {
     "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
 std::string binding_text();
 
-/// Those of them that name processors one by one, and so are meant for one process; whether OpenMP
-/// binds threads without them, too.
+/// Which of them name processors one by one, and so are meant for one process; whether OpenMP binds
+/// threads without them, too.
 struct NamedProcessors {
   std::vector<std::string> variables;
   bool binds = false;

@@ -20,7 +20,7 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   Store& store() { return *store_; }
-  /// For failures that are caught while this object lives: no goodbye.
+  /// Says no goodbye: for failures that are caught while this object lives.
   void abandon() noexcept { abandoned_ = true; }
 
  private:

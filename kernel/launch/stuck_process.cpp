@@ -50,7 +50,7 @@ std::string wait_text(const fs::path& thread) {
   return text;
 }
 
-// In the order of their numbers, so that the first thread comes first.
+// Sorted by number, so that the first thread comes first.
 std::vector<long> threads_of(const fs::path& process) {
   std::vector<long> threads;
   std::error_code error;

@@ -22,7 +22,7 @@ Tensor part_of(const Tensor& whole, const FlatRange& range) {
   return whole.view({whole.elements()}).slice(0, range.begin, range.length);
 }
 
-// Where a rank's main values are a part of the parameter, in pieces: a whole parameter would be
+// Writes in pieces where a rank's main values are a part of the parameter: a whole one would be
 // more than a step takes, and more than plans say. Every rank rounds values to main's dtype first,
 // so that compute values are the same on all.
 void write_initial(Parameter& parameter,

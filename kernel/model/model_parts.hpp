@@ -70,7 +70,7 @@ class ModelParts {
                const std::vector<CountInfo>& counts);
 
   const std::vector<Entry>& parameters() const { return parameters_; }
-  /// By logical name; nullptr when no layer of this rank declared it.
+  /// The parameter of a logical name; nullptr when no layer of this rank declared it.
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::unique_ptr<Buffer>>& buffers() const { return buffers_; }

@@ -19,7 +19,7 @@ namespace tessera {
 /// counts as equal: it reports no right layer, but not every wrong one.
 class PlacementCheck {
  public:
-  /// From now on, for parameters that have their memory. Without effect in a tensor group of one.
+  /// Follows values from now on, of parameters that have their memory. No effect in a group of one.
   void begin(const Mesh& mesh, const std::vector<Parameter*>& parameters);
   void launched(const Kernel& kernel, const void* args);
   void started(const GroupSpec& group, const Collective& collective);

@@ -14,12 +14,12 @@ namespace tessera {
 /// not use. They would learn nothing, and no number of the run would say so.
 class Unreached {
  public:
-  /// From now on, for parameters of one rank that have their memory.
+  /// Watches launches from now on, for parameters of one rank that have their memory.
   void begin(const std::vector<Parameter*>& parameters);
   /// Says whether a backward pass runs: other launches sum gradients over ranks, and zero them.
   void backward(bool now) { backward_ = now; }
   void launched(const Kernel& kernel, const void* args);
-  /// At the end of that rank's step.
+  /// Call at the end of that rank's step.
   void end(const ModelParts& parts);
   /// A warning for each component that declared some.
   void warn() const;

@@ -233,7 +233,7 @@ class MeasuringRank {
     }
   }
 
-  // As a layer calls an operation: with its result's memory.
+  // Calls operations as a layer does: with its result's memory.
   Context context(const CoreOps& ops) const {
     Context cx;
     cx.device = device_.get();

@@ -44,7 +44,7 @@ class StepMeter final : public ActionObserver {
   void graph_begins() { compute_ += hardware_.graph_latency; }
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);
-  /// After the last action.
+  /// Call after the last action.
   void end_step() { close(); }
 
   /// By index in the plan.

@@ -22,7 +22,7 @@ namespace {
   CrashSignals().handle(as_ever);  // our parent tells of a crash
   const DeviceUnits units = device.units();
   const std::string text = fmt::format("{} {}", units.count, units.text);
-  // As much as a pipe takes at once; a reason is a line.
+  // A pipe takes as much at once; a reason is a line.
   const bool told = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   _exit(told ? 0 : 1);
 }

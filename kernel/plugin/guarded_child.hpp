@@ -17,8 +17,8 @@ class GuardedChild {
   int pipe() const { return pipe_; }
 
   enum class News { nothing, text, ended };
-  /// For the parent: waits for up to `time` for what the child writes, and adds it to `text`; or
-  /// for its end, after which nothing more comes.
+  /// The parent waits for up to `time` for what the child writes, and adds it to `text`; or for its
+  /// end, after which nothing more comes.
   News listen(std::string& text, std::chrono::milliseconds time);
   /// Ends it and waits for that, but no longer than 2 s: what hangs in the system's kernel may not
   /// be killed. Then the guard stays, and ends with it.

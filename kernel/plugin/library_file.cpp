@@ -114,7 +114,7 @@ bool is_whole(std::string_view bytes, const Elf64_Ehdr& header) {
   return header.e_phnum > 0;
 }
 
-// From the table of exported symbols, which a stripped library has too. (Boost.DLL's library_info
+// Reads the table of exported symbols, which a stripped library has too. (Boost.DLL's library_info
 // reads the other one, and mixes up string tables.) There is one such table, whatever a damaged
 // file says.
 void find_symbols(std::string_view bytes, const Elf64_Ehdr& header, LibraryFile& file) {

@@ -33,7 +33,7 @@ class Turns {
     for (const int phase : weights_) steps_.push_back({Action::Bw, phase});
   }
 
-  /// From now on the next layer may run, too.
+  /// Lets the next layer run, too.
   void begin_layer() {
     if (layers_.empty()) return;
     end_ += layers_.front();

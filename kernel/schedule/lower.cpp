@@ -120,7 +120,7 @@ class Lowering {
     if (found != index_.end()) next.after.push_back(found->second);
   }
 
-  // After the action that computes what leaves a chunk.
+  // Call after the action that computes what leaves a chunk.
   void after_edge_phase(PlanAction& next, bool forward, int microbatch, std::size_t chunk) const {
     const int phase = forward ? last_[chunk] : first_[chunk];
     for (const auto kind : {PlanAction::F, PlanAction::B, PlanAction::Bi}) {
@@ -130,7 +130,7 @@ class Lowering {
     }
   }
 
-  // After what brings the value that enters a chunk: an exchange, or a neighbour on this rank.
+  // Call after what brings the value that enters a chunk: an exchange, or a neighbour on this rank.
   void after_neighbour(PlanAction& next, bool forward) {
     next.released = std::exchange(released_, {});
     const int stage = plan_.stages[static_cast<std::size_t>(next.chunk)] + (forward ? -1 : 1);
@@ -180,7 +180,7 @@ class Lowering {
     push(std::move(next), phase);
   }
 
-  // Before the backward of a range's last phase: all its phases again, forward.
+  // Before the backward of a range's last phase, runs all its phases again, forward.
   void recompute(const Action& action, int last) {
     const bool dropped = plan_.phases[static_cast<std::size_t>(last)].recompute;
     if (!dropped || !ends_recomputed_range(plan_, last)) return;

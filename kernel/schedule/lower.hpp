@@ -36,7 +36,7 @@ Plan lower(const Pipeline& pipeline,
            int rank,
            std::vector<PhaseInfo> phases,
            const BucketUse& buckets);
-/// For one rank, shape.rank, alone.
+/// Lowers for one rank, shape.rank, alone.
 Plan lower(const PipelineSchedule& schedule,
            const PipelineShape& shape,
            std::vector<PhaseInfo> phases,

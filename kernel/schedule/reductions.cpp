@@ -60,8 +60,8 @@ PlanAction for_bucket(PlanAction::Kind kind, int bucket) {
   return action;
 }
 
-// After the last action that a reduction waits for, and after the exchange that sends the same
-// action's gradients on: the neighbour waits for it.
+// The place after the last action that a reduction waits for, and after the exchange that sends the
+// same action's gradients on: the neighbour waits for it.
 int place_after(const Plan& plan, int last) {
   const auto next = static_cast<std::size_t>(last) + 1;
   const bool sends =

@@ -67,7 +67,7 @@ struct PlanCosts {
   /// The part of that cost before the action's own work, while it waits for an exchange that a
   /// phase has started. May be empty: nothing.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> arrival = {};
-  /// From `rank` to `message.peer`; messages of one directed pair follow each other.
+  /// The time of a message from `rank`; messages of one directed pair follow each other.
   std::function<double(int rank, const PlanAction::Message& message)> message;
   /// false: a send ends when it is posted, its value waits at the receiver.
   bool rendezvous = true;

@@ -157,7 +157,7 @@ i64 threads_of_user(const std::string& proc) {
   return threads;
 }
 
-// Of all users; 0 where the system does not tell.
+// Threads of all users; 0 where the system does not tell.
 i64 threads_of_all(const std::string& proc) {
   const std::string load = first_line(proc + "/loadavg");  // "0.89 1.37 1.16 1/84 1698"
   const auto slash = load.find('/');

@@ -34,7 +34,7 @@ class TESSERA_API LocalRank {
   virtual ~LocalRank();
   i64 index() const { return mesh().rank(); }
   virtual const Mesh& mesh() const = 0;
-  /// On the device's compute stream and pool; records once `tape` is set.
+  /// A context on the device's compute stream and pool; it records once `tape` is set.
   virtual Context& context() = 0;
   Device& device() { return *context().device; }
   ProcessGroup& group(Axis axis) const { return mesh().group(axis); }

@@ -18,7 +18,7 @@ class TESSERA_API Workbench {
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 
-  /// On the device's compute stream and pool; records nothing until `tape` is set.
+  /// A context on the device's compute stream and pool; it records nothing until `tape` is set.
   Context& context() { return context_; }
 
   Tensor tensor(const Shape& shape, DType dtype, const std::vector<double>& values);

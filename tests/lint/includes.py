@@ -29,7 +29,7 @@ VENDOR = {
 KERNEL_HEADERS = {"gpu.hpp", "packs.hpp", "plain_kernel.hpp", "shards.hpp", "update_rule.hpp"}
 
 
-# Of the SDK's headers, by name: plugin.hpp, build.hpp, ops.hpp.
+# Which headers of the SDK these are: plugin.hpp, build.hpp, ops.hpp.
 MOST_OF_A_LAYER = 3
 
 

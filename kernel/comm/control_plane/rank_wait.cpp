@@ -27,7 +27,7 @@ std::string RankWait::get(const std::string& key, i64 rank, std::string_view wha
   rethrow_with(ErrorFrame::Kind::note, fmt::format("rank {}'s {} did not come", rank, what));
 }
 
-// For how long a call may wait in the store.
+// How long a call may wait in the store.
 milliseconds RankWait::slice() const {
   constexpr milliseconds kSlice{1000};  // where ranks have no pulses
   if (stop_) return 0ms;

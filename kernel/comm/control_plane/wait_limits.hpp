@@ -11,8 +11,8 @@ struct WaitLimits {
   WaitLimits(std::chrono::milliseconds time, std::chrono::milliseconds without_pulse)
       : timeout(time), silence(without_pulse) {}
   std::chrono::milliseconds timeout;
-  /// Where ranks have pulses (pulse.hpp): a rank whose pulse beat no more for so long is waited for
-  /// no longer.
+  /// Where ranks have pulses (pulse.hpp), a rank without a beat for so long is waited for no
+  /// longer.
   std::optional<std::chrono::milliseconds> silence;
 };
 

@@ -39,7 +39,7 @@ class Evaluation {
   const RunSetup& setup_;
   Executor executor_;
   std::map<int, Plan> plans_;  // by microbatches
-  // For validation; made by the first call.
+  // The inputs of validation; made by the first call.
   std::unique_ptr<StepInputs> inputs_;
   std::unique_ptr<StepLosses> losses_;
 };

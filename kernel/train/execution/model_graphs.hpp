@@ -36,7 +36,7 @@ class ModelGraphs {
   /// Does a tensor lie in a slot's memory, which the next microbatch overwrites?
   bool holds(const Tensor& tensor) const;
 
-  /// Without launches, which a dry step counts (graph_use_of).
+  /// Numbers without launches, which a dry step counts (graph_use_of).
   GraphUse use() const;
   const GraphPlan& plan() const { return graphs_; }
   /// What the graphs of a segment's slot write.

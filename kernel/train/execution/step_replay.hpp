@@ -30,7 +30,7 @@ class StepReplay {
 
   /// Are all graphs there that further steps replay?
   bool captured() const { return prepared_ && (!whole_ || whole_->captured()); }
-  /// Those of ranges; nullptr: there are none.
+  /// The graphs of ranges; nullptr: there are none.
   const ModelGraphs* ranges() const { return ranges_ ? &*ranges_ : nullptr; }
   /// What [graph] comes to, without launches, which a dry step counts (graph_use_of).
   /// `input_bytes`: of the inputs that a whole step finds at fixed addresses.
@@ -41,7 +41,7 @@ class StepReplay {
   /// One step: replays the whole of it and returns true, or runs the body. A step that is observed
   /// is not replayed. The observer is told of a replay.
   bool run(Context& cx, i64 step, bool observed, ActionObserver& observer, const Body& body);
-  /// After a step that was not observed: captures the whole step, if that is still to be done.
+  /// Call after a step that was not observed: captures the whole step, if that is still to be done.
   void capture(const Context& cx, const Body& body);
   /// The step that is replayed as a whole now. It stays where the replay has failed.
   std::optional<i64> replaying() const { return replaying_; }

@@ -109,7 +109,7 @@ void StepState::end(Context& cx, const Event& begun) {
 }
 
 void StepState::pass_over() {
-  // As a step does; the next one then finds no statistics of this one.
+  // Reads as a step does; the next one then finds no statistics of this one.
   read(arrival_of(steps_ + 1));
   arrival_of(steps_).arrived = {};
   ++steps_;

@@ -26,8 +26,8 @@ class StepState {
   i64 updates() const;
   /// Where the loss scale stands; none where it does not move. Waits for the device.
   std::optional<StoredLossScale> loss_scale() const;
-  /// After a checkpoint was loaded: continues after this step. A loss scale that moves begins as
-  /// configured where none is given.
+  /// Call after a checkpoint was loaded: continues after this step. A loss scale that moves begins
+  /// as configured where none is given.
   void set(i64 steps, i64 updates, const std::optional<StoredLossScale>& scale = {});
 
   /// Asks all ranks to stop: the request travels with the next step's statistics.

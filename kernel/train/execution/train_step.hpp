@@ -21,16 +21,16 @@ class TrainStep {
   /// The model outlives it. Throws ConfigError for what cannot be trained: a loss without a mask in
   /// the data, parameters that the optimizer cannot update.
   explicit TrainStep(PlacedModel& model);
-  /// With a plan of fewer microbatches, for a dry rank. The memory of its inputs is that of all.
+  /// Takes a plan of fewer microbatches, for a dry rank. The memory of its inputs is that of all.
   TrainStep(PlacedModel& model, Plan plan);
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
   /// Told of each action from now on, those of the dry step of prepare() too; outlives the step.
   void observe(ActionObserver& observer) { executor_.observe(observer); }
-  /// Before the first step, on all ranks: captures the phases that [graph] says, which leaves no
-  /// trace in any value, or takes the memory of a whole step that is captured after the first one.
-  /// run() does it where nobody has.
+  /// Call before the first step, on all ranks: captures the phases that [graph] says, which leaves
+  /// no trace in any value, or takes the memory of a whole step that is captured after the first
+  /// one. run() does it where nobody has.
   void prepare();
 
   /// One training step. `inspect` is called when all gradients are complete, before the update. The

@@ -55,7 +55,7 @@ class GradientSync {
   /// Later work of the context's stream sees all gradients summed.
   void finish(Context& cx);
 
-  /// After an update: the values of other ranks' shards are old until they are gathered.
+  /// Call after an update: the values of other ranks' shards are old until they are gathered.
   void updated() { old_.assign(old_.size(), sharded_); }
   /// Starts to gather the values of a bucket, if they are old; wait_gathered lets later work of the
   /// context's stream see them. All ranks of its replicas call both for the same buckets in the

@@ -15,7 +15,7 @@ namespace tessera {
 
 namespace {
 
-// As the files write it: with the prefix that some leave out, or without.
+// The name in the files: with the prefix that some leave out, or without.
 std::string written_name(const ForeignModel& model, const Converter& converter, std::string name) {
   const std::string_view prefix = converter.optional_prefix();
   if (!model.has(name) && name.starts_with(prefix)) name.erase(0, prefix.size());

@@ -23,7 +23,7 @@ class ImportedTensors {
   void expect(const CheckpointTensor& ours);
   /// Throws ConfigError naming all that is missing, unknown or of another shape.
   void require_fit(const std::filesystem::path& folder) const;
-  /// In the parameter's dtype.
+  /// Values in the parameter's dtype.
   std::vector<std::byte> values(const CheckpointTensor& ours) const;
 
  private:

@@ -15,9 +15,9 @@ inline constexpr const char* kGenerationConfig = "generation_config.json";
 /// "model.vocab" of a configuration here; 0: it does not say a number.
 i64 vocabulary_in(const Settings& ours);
 
-/// Those of a folder of another program: of its generation_config.json, and of its config.json for
-/// keys that the first has not. Warns of those that are no tokens of a model of `vocabulary`, and
-/// of all others where there is no tokenizer to keep them with; they are left out.
+/// Numbers in a folder of another program: of its generation_config.json, and of its config.json
+/// for keys that the first has not. Warns of those that are no tokens of a model of `vocabulary`,
+/// and of all others where there is no tokenizer to keep them with; they are left out.
 Settings token_ids_of(const ForeignModel& model,
                       const std::filesystem::path& folder,
                       i64 vocabulary,
@@ -26,7 +26,7 @@ Settings token_ids_of(const ForeignModel& model,
 /// Writes them into a tokenizer's folder; none: no file.
 void write_token_ids(const std::filesystem::path& folder, const Settings& ids);
 
-/// Those that lie in a tokenizer's folder; warns of those that are no tokens of this model.
+/// Numbers that lie in a tokenizer's folder; warns of those that are no tokens of this model.
 Settings read_token_ids(const std::filesystem::path& folder, i64 vocabulary);
 
 }  // namespace tessera

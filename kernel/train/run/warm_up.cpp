@@ -16,7 +16,7 @@ namespace tessera {
 
 namespace {
 
-// Of an address, only the place within its line counts: kernels are chosen by alignment.
+// Only the place of an address within its line counts: kernels are chosen by alignment.
 constexpr i64 kLine = 256;
 
 // Arguments of a launch over absent hardware. Each launch is kept once, whatever its addresses.

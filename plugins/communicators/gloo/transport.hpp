@@ -98,7 +98,7 @@ class Transport {
 
   /// The first call counts. Ends all waits, tells peers (unless `told`), closes all connections.
   void fail(const Failure& failure, bool told = false) noexcept;
-  /// After a failure: waits until no thread of this rank is inside a task, so that tensors may go.
+  /// Call after a failure: waits until no thread of this rank is in a task, so that tensors may go.
   void quiesce() noexcept;
   void enter();           ///< a task starts; throws Stopped after a failure
   void leave() noexcept;  ///< and has ended it

@@ -97,7 +97,7 @@ std::pair<Hello, Fd> receive_hello(const Fd& connection, Clock::time_point deadl
   return {hello, std::move(segment)};
 }
 
-// As the system has them, whoever took the name of the socket.
+// The system's own, whoever took the name of the socket.
 ucred credentials_of(const Fd& connection) {
   ucred found{};
   socklen_t length = sizeof found;

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
   }
 }
 
-/// With l = log(e^a + e^b): out = out · e^(a - l) + part · e^(b - l). A warp for each row.
+/// With l = log(e^a + e^b), out = out · e^(a - l) + part · e^(b - l). A warp takes a row.
 template <class T>
 __global__ void merge(Positions<const T> part,
                       const Compute<T>* part_lse,

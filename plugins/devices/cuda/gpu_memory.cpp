@@ -21,7 +21,7 @@ void* GpuMemory::reserve(i64 bytes) {
 
 void GpuMemory::release(void* address, i64 bytes) {
   reserved_ -= bytes;
-  // After a sticky error it fails too, and the one that matters has been thrown.
+  // After a sticky error cudaFree fails too, and the one that matters has been thrown.
   if (cudaFree(address) != cudaSuccess) (void)cudaGetLastError();
 }
 

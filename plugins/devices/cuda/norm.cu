@@ -113,7 +113,7 @@ __global__ void input_gradient(InputGradient<T> of) {
     for_packs<kN>(of.width, [&](i64 j, i64 count) {
       C g[kN], normal[kN];
       read(g, normal, j, count);
-      // With a sum, rounded before it is added, as an operation of its own would.
+      // A sum is rounded before it is added, as an operation of its own would round it.
       for (int n = 0; n < kN; ++n) g[n] = product(rstd, g[n] - grad - normal[n] * projection);
       if constexpr (kAdds) {
         C others[kN];
@@ -125,7 +125,7 @@ __global__ void input_gradient(InputGradient<T> of) {
   }
 }
 
-/// For blocks that reduce values of type Partial.
+/// The shape for blocks that reduce values of type Partial.
 template <class T, class Partial>
 LaunchShape shape_of(const TensorArg& x) {
   const int threads = threads_for(blocks_for(x.shape[1], kPack<T>));

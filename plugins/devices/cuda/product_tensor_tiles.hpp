@@ -57,7 +57,7 @@ class TensorSlice {
   int count_;
 };
 
-/// As Tile, for T of 16 bits.
+/// Like Tile, for T of 16 bits.
 template <class T, bool kDeepA, bool kDeepB>
 struct TensorTile {
   static constexpr int kRows = 64, kColumns = 128, kDepth = 32;

@@ -4,7 +4,7 @@
 
 namespace tessera::cuda {
 
-// With names, because kernels take them as template arguments.
+// Rules have names, because kernels take them as template arguments.
 namespace rules {
 
 template <class C>

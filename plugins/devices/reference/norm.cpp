@@ -86,7 +86,7 @@ template <>
 void run(const LayerNormBackwardAddArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> sum(args.sum);
-    // In fp32 and fp64 as an addition of its own would: rounded before it as well.
+    // fp32 and fp64 round before adding, too, as an addition of its own would.
     input_gradient<T>(args, [&](i64 i, i64 j, double dx) {
       return static_cast<double>(sum(i, j)) + static_cast<double>(static_cast<Statistic<T>>(dx));
     });

@@ -32,7 +32,7 @@ struct Frame {
   double px(i64 step) const { return x(static_cast<double>(step)); }
 };
 
-/// At most about kMostVertices points: of each run of points the lowest and the highest, in order.
+/// Keeps at most about kMostVertices points: the lowest and the highest of each run, in order.
 std::vector<Point> thinned(const std::vector<Point>& points) {
   if (points.size() <= kMostVertices) return points;
   std::vector<Point> out;
@@ -71,7 +71,7 @@ double legend_begin(const Chart& chart) {
 
 Frame frame_of(const Chart& chart, const std::vector<Point>& smooth) {
   Frame frame;
-  // In the title's row, to the right, or below it where they would meet.
+  // The legend is in the title's row, to the right, or below it where they would meet.
   const double title = kLeft + kTitle * static_cast<double>(chart.title.size());
   if (title > legend_begin(chart)) {
     frame.top += kLegendRow;

@@ -36,7 +36,7 @@ class GroupedOptimizer : public Optimizer {
                    std::string_view type,
                    StateHolders holders);
 
-  /// In model order.
+  /// The parameters in model order.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Adds the squares of what this rank counts, which it holds the sums of, as sum_squares does.
   void sum_all_squares(Context& cx, const Tensor& out) const { counted_.add(cx, out); }

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// As AdamWArgs (ops/update.hpp), with the update of Lion.
+/// The arguments of AdamWArgs (ops/update.hpp), with the update of Lion.
 struct LionArgs {
   static constexpr std::string_view kName = "lion";
   static constexpr int kTensors = 7, kOutputs = 4;

@@ -98,7 +98,7 @@ class Interleaved final : public PipelineSchedule {
     return actions;
   }
 
-  // With nobody to wait for: each microbatch goes forward through all chunks and back.
+  // Nobody is waited for: each microbatch goes forward through all chunks and back.
   std::vector<Action> without_pipeline(const PipelineShape& shape) const {
     const std::vector<Action> forwards = table(Action::F, shape, 1);
     const std::vector<Action> backwards = table(Action::B, shape, 1);

@@ -31,8 +31,8 @@ std::string utf8(u32 character) {
   return {static_cast<char>(0xC0 | character >> 6), static_cast<char>(0x80 | (character & 0x3F))};
 }
 
-// From what the file writes to bytes. A token with another character, which somebody added, stands
-// for itself.
+// Turns what the file writes into bytes. A token with another character, which somebody added,
+// stands for itself.
 class Alphabet {
  public:
   Alphabet() {

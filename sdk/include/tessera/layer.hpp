@@ -50,7 +50,7 @@ class TESSERA_API Bundle {
   /// For graphs: takes host memory for what `warmed` has read back, so that read_back takes none
   /// while it is captured on this bundle.
   void reserve_read_back(Device& device, const Bundle& warmed);
-  /// After the replay of a graph that was captured on `captured`: the integers that this graph
+  /// Call after the replay of a graph that was captured on `captured`: the integers that this graph
   /// reads back arrive here, with what `stream` holds now. A bundle is replayed once they were
   /// awaited.
   void replayed(Stream& stream, const Bundle& captured);

@@ -19,8 +19,8 @@ struct ModelArguments {
   i64 sequence_length = 1;  ///< positions of a sample: batch.sequence_length
 };
 
-/// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list
-/// into chunks and builds only the layers that live on this rank.
+/// Makes a linear list of layers from a configuration. Plugin kind "model". The kernel cuts the
+/// list into chunks and builds only the layers that live on this rank.
 class TESSERA_API Model : public Identified {
  public:
   static constexpr std::string_view kKind = "model";

@@ -61,7 +61,7 @@ void DropoutArgs::infer(DropoutArgs& args) {
 void FillArgs::infer(FillArgs& args) {
   const Infer check(args);
   check.require(present(args.out), "out must say its shape and dtype");
-  // Without memory: the caller's shape and dtype, made dense.
+  // An output without memory takes the caller's shape and dtype, made dense.
   if (args.out.address == nullptr) check.output(args.out, shape_of(args.out));
 }
 

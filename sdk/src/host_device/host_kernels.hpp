@@ -9,8 +9,8 @@ namespace tessera {
 /// addresses. A device's own and those that plugins registered win over them.
 std::vector<Kernel> host_kernels();
 
-/// Those of them that bring rows into the order of experts, and those of routers; host_kernels()
-/// has them, too.
+/// Kernels that bring rows into the order of experts, and those of routers; host_kernels() has
+/// them, too.
 std::vector<Kernel> host_kernels_moe();
 std::vector<Kernel> host_kernels_router();
 

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Without the kernels: those of host memory are not this device's.
+/// Leaves out the kernels: those of host memory are not this device's.
 DeviceArguments without_kernels(const DeviceArguments& arguments) {
   DeviceArguments own;
   own.threads = arguments.threads;

@@ -14,8 +14,8 @@ class TESSERA_API ComponentCall {
  public:
   ComponentCall(const Identity* of, std::string_view what) noexcept;
 
-  /// In a catch block: throws on what was caught, with the component named unless one further in is
-  /// named already, another rank is to blame, or the component is the kernel's own.
+  /// Call in a catch block: throws on what was caught, with the component named unless one further
+  /// in is named already, another rank is to blame, or the component is the kernel's own.
   [[noreturn]] void rethrow() const;
 
  private:

@@ -22,9 +22,9 @@ class TESSERA_API Progress {
  public:
   /// Bytes of one rank's record. It begins as zeros.
   static std::size_t bytes() noexcept;
-  /// In memory of its own.
+  /// Takes memory of its own.
   Progress();
-  /// In this memory, which outlives it: zeros, or what another Progress has written.
+  /// Uses this memory, which outlives it: zeros, or what another Progress has written.
   explicit Progress(std::byte* memory);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -53,7 +53,7 @@ class TESSERA_API Progress {
   /// The last 32 collectives of a group, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down
   /// fp32 [2048, 384]".
   std::vector<std::string> collectives(int group) const;
-  /// Those of all groups, group by group.
+  /// The last collectives of all groups, group by group.
   std::vector<std::string> collectives() const;
 
   struct Memory;

@@ -18,7 +18,7 @@ constexpr float kLog2OfE = 1.4426950409F;
 template <class T>
 constexpr bool kCoarse = sizeof(T) < sizeof(float);
 
-/// For results that are stored as T.
+/// GELU for results that are stored as T.
 template <class T>
 [[gnu::always_inline]] inline F gelu_of(F x) {
   if constexpr (kCoarse<T>) {

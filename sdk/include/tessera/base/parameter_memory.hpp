@@ -47,7 +47,7 @@ struct ParameterBucket {
   i64 own = 0;                  ///< which of them this rank updates
   i64 own_begin = 0;            ///< from the start of all shards that this rank updates
 
-  /// From the start of the bucket, where shards are equal parts of it.
+  /// The range from the start of the bucket, where shards are equal parts of it.
   FlatRange shard(i64 index) const { return {index * (elements / shards), elements / shards}; }
   FlatRange own_shard() const { return shard(own); }
 };

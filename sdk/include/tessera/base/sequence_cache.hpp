@@ -18,7 +18,7 @@ struct CacheSlot {
 /// only the rows that are new. It belongs to one sequence on one rank; its rank's thread uses it.
 class TESSERA_API SequenceCache {
  public:
-  /// For sequences of up to `capacity` rows.
+  /// Makes a cache for sequences of up to `capacity` rows.
   SequenceCache(int slots, i64 capacity);
   i64 capacity() const { return capacity_; }
   /// Rows that earlier runs went through: the position of this run's first row.
@@ -27,7 +27,7 @@ class TESSERA_API SequenceCache {
   /// [length() + n, features]. Memory for `capacity` rows is taken by the first call. Throws Error
   /// when they do not fit.
   Tensor extend(Context& cx, CacheSlot slot, const Tensor& rows);
-  /// After a run over n rows: they count as kept.
+  /// Call after a run over n rows: they count as kept.
   void advance(i64 n) { length_ += n; }
   /// Forgets all rows; the memory stays.
   void restart() { length_ = 0; }

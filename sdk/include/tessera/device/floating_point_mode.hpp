@@ -17,8 +17,8 @@ struct FloatingPointMode {
   TESSERA_API bool flushes_denormals() const;
 };
 
-/// As the system starts a process: to nearest, with denormal numbers, without traps. All of a run
-/// computes so.
+/// The mode in which the system starts a process: to nearest, with denormal numbers, without traps.
+/// All of a run computes so.
 TESSERA_API FloatingPointMode standard_floating_point();
 /// The mode of the calling thread; takes some nanoseconds.
 TESSERA_API FloatingPointMode floating_point_mode();

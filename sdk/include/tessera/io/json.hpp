@@ -44,7 +44,7 @@ class TESSERA_API Json {
 
   Json& add(std::string_view key, const Json& value);  ///< to an object
   Json& push(const Json& value);                       ///< to an array
-  /// On one line, without a newline. Bytes that are no UTF-8 become U+FFFD; characters that a
+  /// One line of text, without a newline. Bytes that are no UTF-8 become U+FFFD; characters that a
   /// terminal would act on are escaped.
   std::string text() const;
 
