@@ -104,7 +104,7 @@ class Roof:
                        if name.startswith("copy/")}
 
     def bandwidth(self, moved):
-        """Of the copy nearest in size."""
+        """Returns the bandwidth of the copy nearest in size."""
         return self.copies[min(self.copies, key=lambda size: abs(math.log(size / moved)))]
 
     def seconds(self, flops, moved):

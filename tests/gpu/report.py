@@ -115,7 +115,7 @@ def failures(content):
 
 
 def tables(results):
-    """Of the newest run on each GPU."""
+    """Shows the newest run on each GPU."""
     if not results:
         return f"\n\nNo results: {NOT_YET}. {SEVERAL}\n\n"
     pages, seen = [], set()

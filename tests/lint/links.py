@@ -80,7 +80,7 @@ def missing(sources):
 
 
 def objects_of(root, build):
-    """Of what the build's compile_commands.json lists, the objects that are built."""
+    """Returns the objects that are built, of those compile_commands.json lists."""
     commands = build / "compile_commands.json"
     if not commands.is_file():
         return {}

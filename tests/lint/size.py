@@ -1,6 +1,6 @@
 """No source file over 600 lines, no line over 100 columns, no tab or trailing blank.
 
-Of Markdown the columns alone, and not those of tables, which cannot be broken."""
+In Markdown it counts only columns, and skips tables, which cannot be broken."""
 
 import tree
 

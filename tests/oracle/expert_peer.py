@@ -24,7 +24,7 @@ class ExpertPeer(Peer):
         return scores.shape[-1] * each.sum(-1).mean()
 
     def fractions(self, scores):
-        """Of the choices of each sequence, those of each expert: [sequence, expert]."""
+        """Returns each expert's share of the choices of each sequence: [sequence, expert]."""
         _, length, experts = scores.shape
         top_k = self.config["model"]["block"]["mlp"]["top_k"]
         chosen = F.one_hot(scores.topk(top_k).indices, experts).to(scores.dtype)

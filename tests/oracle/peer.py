@@ -126,7 +126,7 @@ class Peer:
         """What follows an update."""
 
     def tensors(self, optimizer):
-        """As a checkpoint of Tessera holds them."""
+        """Returns them as a checkpoint of Tessera holds them."""
         found = {}
         for name, parameter in self.parameters.items():
             found[name] = parameter.detach()

@@ -115,7 +115,7 @@ def there_and_back(program, theirs, ours):
 
 
 def one_file(program, theirs, folder):
-    """As transformers 5 saves it; with a token that was added, for which the model has a row."""
+    """Checks what transformers 5 saves: one file. The model has a row for the token added."""
     saved = folder / "saved"
     vocab = json.loads((theirs / "vocab.json").read_text())
     lines = (theirs / "merges.txt").read_text().splitlines()

@@ -159,7 +159,7 @@ class ParallelGpt(nn.Module):
         self.rng = rng
 
     def look_up(self, tokens):
-        """Of tokens that another rank holds, zeros."""
+        """Tokens that another rank holds get zeros."""
         local = tokens - self.first
         mine = (local >= 0) & (local < self.tokens.shape[0])
         return F.embedding(local * mine, self.tokens) * mine.unsqueeze(-1)

@@ -41,7 +41,7 @@ def staged(ranks):
 
 
 def difference(found, wanted):
-    """Of losses and norms."""
+    """Says how far losses and norms are apart, or nothing where they are close enough."""
     if len(found) != len(wanted):
         return f"{len(found)} steps, one rank has {len(wanted)}"
     loss, norm = (relative([a[i] for a in found], [b[i] for b in wanted]) for i in (0, 1))
