@@ -175,15 +175,15 @@ class Launch {
   }
 
   void pass_signals_on() {
-    if (interrupts_passed_ < stop_.interrupts()) {
+    if (passed_.interrupts < stop_.interrupts()) {
       write_all(STDERR_FILENO, "stopping after two more steps; interrupt again to end at once\n");
       send_all(SIGTERM);  // a rank that got the interrupt, too, does not take this for a second one
     }
-    if (terminations_passed_ < stop_.terminations()) send_all(SIGTERM);
-    if (stop_.output_closed() && !closing_passed_) send_all(SIGTERM);
-    interrupts_passed_ = stop_.interrupts();
-    terminations_passed_ = stop_.terminations();
-    closing_passed_ = stop_.output_closed();
+    if (passed_.terminations < stop_.terminations()) send_all(SIGTERM);
+    if (stop_.output_closed() && !passed_.closing) send_all(SIGTERM);
+    passed_.interrupts = stop_.interrupts();
+    passed_.terminations = stop_.terminations();
+    passed_.closing = stop_.output_closed();
   }
 
   // Ctrl-Z reaches this process alone, as ranks are in groups of their own: it takes them along.
@@ -205,14 +205,14 @@ class Launch {
       return !rank.running() || rank.frozen();
     });
     if (!rest_frozen) {
-      frozen_since_.reset();
-      told_frozen_ = false;
+      frozen_.since.reset();
+      frozen_.told = false;
       return;
     }
-    if (!frozen_since_) frozen_since_ = Clock::now();
-    if (Clock::now() - *frozen_since_ < options_.frozen_after) return;
+    if (!frozen_.since) frozen_.since = Clock::now();
+    if (Clock::now() - *frozen_.since < options_.frozen_after) return;
     if (!some_ended) {  // whoever stopped them all may let them go on
-      if (!std::exchange(told_frozen_, true)) {
+      if (!std::exchange(frozen_.told, true)) {
         write_all(STDERR_FILENO,
                   "all ranks are stopped (by SIGSTOP or a debugger); SIGCONT lets them go on\n");
       }
@@ -240,8 +240,8 @@ class Launch {
     if (since >= options_.kill_after || only_frozen) {
       mark_stopped();
       kill_all();
-    } else if (since >= options_.terminate_after && !terminated_) {
-      terminated_ = true;
+    } else if (since >= options_.terminate_after && !force_.terminated) {
+      force_.terminated = true;
       mark_stopped();
       send_all(SIGTERM);
     }
@@ -249,7 +249,7 @@ class Launch {
 
   void kill_all() {
     for (const RankProcess& rank : ranks_) rank.kill_all();
-    if (!killed_) killed_ = Clock::now();
+    if (!force_.killed) force_.killed = Clock::now();
   }
 
   // A process that waits within the system (state D) takes no signal. Time in which this process
@@ -258,14 +258,15 @@ class Launch {
     const auto stood = stood_still_.look(std::chrono::milliseconds(kLookEvery));
     const bool by_failure = first_failure_ != Clock::time_point();  // else a user ends the run
     if (by_failure) first_failure_ += stood;
-    if (!killed_) return;
-    *killed_ += stood;
+    if (!force_.killed) return;
+    *force_.killed += stood;
     const auto now = Clock::now();
-    if (now - *killed_ < kTimeToDie) return;
-    const bool gives_up = now - (by_failure ? first_failure_ : *killed_) >= options_.stuck_after;
+    if (now - *force_.killed < kTimeToDie) return;
+    const bool gives_up =
+        now - (by_failure ? first_failure_ : *force_.killed) >= options_.stuck_after;
     for (RankProcess& rank : ranks_) {
       if (!rank.running()) continue;
-      if (!told_stuck_) {
+      if (!force_.told) {
         write_all(STDERR_FILENO,
                   fmt::format("rank {} has not ended {} s after SIGKILL: {}\n",
                               rank.end().rank,
@@ -274,7 +275,7 @@ class Launch {
       }
       if (gives_up) rank.give_up();
     }
-    told_stuck_ = true;
+    force_.told = true;
   }
 
   // Ranks that waited in vain look for the one that is to blame (Pulse), which takes a moment.
@@ -376,13 +377,19 @@ class Launch {
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
-  int interrupts_passed_ = 0, terminations_passed_ = 0;
-  bool terminated_ = false, closing_passed_ = false;
+  struct {  // signals that ranks have been sent on
+    int interrupts = 0, terminations = 0;
+    bool closing = false;
+  } passed_;
   Clock::time_point first_failure_;
-  std::optional<Clock::time_point> frozen_since_;  // all ranks that have not ended
-  bool told_frozen_ = false;
-  std::optional<Clock::time_point> killed_;  // when ranks were first sent SIGKILL
-  bool told_stuck_ = false;
+  struct {  // all ranks that have not ended
+    std::optional<Clock::time_point> since = {};
+    bool told = false;
+  } frozen_;
+  struct {  // what has been done to ranks that do not end
+    bool terminated = false, told = false;
+    std::optional<Clock::time_point> killed = {};  // when they were first sent SIGKILL
+  } force_;
   StoodStill stood_still_;
 };
 

@@ -99,11 +99,11 @@ void Pulse::run() {
 void Pulse::beat() {
   const u64 moves = progress_.actions_begun();
   const auto now = Clock::now();
-  if (moves != moves_seen_) moved_at_ = now;
-  moves_seen_ = moves;
-  const double still = std::chrono::duration<double>(now - moved_at_).count();
+  if (moves != seen_.moves) seen_.moved_at = now;
+  seen_.moves = moves;
+  const double still = std::chrono::duration<double>(now - seen_.moved_at).count();
   try {
-    store_.set(beat_key(rank_), fmt::format("{} {} {:.1f}", ++beats_, moves, still));
+    store_.set(beat_key(rank_), fmt::format("{} {} {:.1f}", ++seen_.beats, moves, still));
     answered_ = Clock::now().time_since_epoch().count();
   } catch (const std::exception&) {  // the store is gone or out of reach: others notice
   }

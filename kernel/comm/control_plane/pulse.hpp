@@ -65,9 +65,11 @@ class Pulse {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false, reported_ = false;
-  i64 beats_ = 0;  // the thread's
-  u64 moves_seen_ = 0;
-  Clock::time_point moved_at_ = Clock::now();
+  struct {  // the thread's
+    i64 beats = 0;
+    u64 moves = 0;
+    Clock::time_point moved_at = Clock::now();
+  } seen_;
   std::thread thread_;  // the last: it uses all of the above
 };
 
