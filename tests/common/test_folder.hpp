@@ -10,6 +10,12 @@
 
 namespace tessera::testing {
 
+/// All of a file; nothing where there is none.
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 /// An empty folder of a test's own, removed with the object.
 class TestFolder {
  public:
@@ -35,10 +41,7 @@ class TestFolder {
     std::ofstream(file, std::ios::binary) << text;
     return file.string();
   }
-  std::string read(std::string_view name) const {
-    std::ifstream file(path_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string read(std::string_view name) const { return read_file(path_ / name); }
 
  private:
   std::filesystem::path path_;

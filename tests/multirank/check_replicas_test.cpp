@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "common/error_of.hpp"
 #include "invariant_support.hpp"
 #include "tessera/error.hpp"
 
@@ -28,12 +29,7 @@ std::string checked(const Sets& sets, Tensor Parameter::*form, const std::string
     }
     run.step().check_replicas();
   };
-  try {
-    train(tiny_config(), sets, options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { train(tiny_config(), sets, options); });
 }
 
 const std::string kBf16 = "precision.compute=\"bf16\"";

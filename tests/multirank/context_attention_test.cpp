@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "common/error_of.hpp"
 #include "tensor_parallel_support.hpp"
 #include "tessera/random.hpp"
 #include "tessera/zigzag.hpp"
@@ -271,12 +272,7 @@ TEST(ContextTraffic, AllToAllSendsProjectionsAndResults) {
 
 TEST(ContextAttentionErrors, HeadsMustDivideForAllToAll) {
   const auto error = [](const Case& c) -> std::string {
-    try {
-      run(c);
-    } catch (const ConfigError& e) {
-      return e.what();
-    }
-    return "";
+    return error_of<ConfigError>([&] { run(c); });
   };
   EXPECT_THAT(
       error({.method = "all_to_all", .ranks = 4, .kv_heads = 2}),

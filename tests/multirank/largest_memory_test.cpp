@@ -1,9 +1,6 @@
 // Whose memory observers are told of.
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "invariant_support.hpp"
 #include "trainer_support.hpp"
 
@@ -19,8 +16,7 @@ std::string report_of(const Sets& sets) {
                      "model.layers=4",
                      "parallel.pipeline=2"},
                     sets)});
-  std::ifstream in(folder.at("run") + "/report.html");
-  return {std::istreambuf_iterator<char>(in), {}};
+  return folder.read("run/report.html");
 }
 
 TEST(Report, ShowsTheMemoryOfTheFullestRank) {

@@ -2,6 +2,7 @@
 // parallelism do not, in the layout that the mistake needs.
 #include <gmock/gmock.h>
 
+#include "common/error_of.hpp"
 #include "mutants_support.hpp"
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
@@ -110,12 +111,8 @@ TEST(LayerCheck, SumsWhatRanksAddToALoss) {
 }
 
 TEST(LayerCheck, WantsAResultOrALoss) {
-  try {
-    check("leaves_nothing");
-    FAIL() << "nothing is enough";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the layer leaves neither \"hidden\" nor a loss"));
-  }
+  EXPECT_THAT(error_of([&] { check("leaves_nothing"); }),
+              HasSubstr("the layer leaves neither \"hidden\" nor a loss"));
 }
 
 struct Mistake {

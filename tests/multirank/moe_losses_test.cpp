@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "common/error_of.hpp"
 #include "kernel/model/host_values.hpp"
 #include "layouts_support.hpp"
 #include "tessera/base/sequence_cache.hpp"
@@ -192,14 +193,12 @@ TEST(AuxiliaryLoss, IsScaledAsTheLossIs) {
 }
 
 TEST(AuxiliaryLoss, OfTheGlobalBatchIsNotForRecomputation) {
-  try {
-    train(tiny_config(), set_for({mlp("global_loss", 0.5), "recompute.mode=\"full\""}), {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                ::testing::HasSubstr("mlp: global_loss counts the rows of a step in the order of "
-                                     "the forward passes"));
-  }
+  EXPECT_THAT(
+      error_of([&] {
+        train(tiny_config(), set_for({mlp("global_loss", 0.5), "recompute.mode=\"full\""}), {});
+      }),
+      ::testing::HasSubstr("mlp: global_loss counts the rows of a step in the order of "
+                           "the forward passes"));
 }
 
 // --- biases ---
@@ -277,14 +276,9 @@ TEST(ExpertBias, IsComparedByTheReplicaCheck) {
     run.step().check_replicas();
   };
   for (const std::string layout : {"parallel.data=2", "parallel.tensor=2"}) {
-    try {
-      train(tiny_config(), set_for(with(kBias, {layout})), options);
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_THAT(
-          error.what(),
-          ::testing::HasSubstr("replicas of buffer \"layers.0.mlp.router.bias\" differ within"));
-    }
+    EXPECT_THAT(
+        error_of([&] { train(tiny_config(), set_for(with(kBias, {layout})), options); }),
+        ::testing::HasSubstr("replicas of buffer \"layers.0.mlp.router.bias\" differ within"));
   }
 }
 

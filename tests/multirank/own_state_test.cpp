@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error_of.hpp"
 #include "moe_rows_support.hpp"
 #include "tessera/error.hpp"
 #include "tessera/operation.hpp"
@@ -219,15 +220,13 @@ TEST(OwnStateSums, MoveOneDistanceOfTheWholeModel) {
 TEST(OwnStateRules, HaveToSeeWholeParameters) {
   TrainOptions options;
   options.host = &host();
-  try {
-    train(tiny_config(), with(kDouble, {"optimizer.rule.type=\"cut_distance\""}), options);
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("[optimizer.rule] type = \"cut_distance\": the state \"distance\" has a "
-                          "shape of its own, which needs whole parameters; state `static constexpr "
-                          "bool kWholeParameters = true` in the class of the rule"));
-  }
+  EXPECT_THAT(
+      error_of<ConfigError>([&] {
+        train(tiny_config(), with(kDouble, {"optimizer.rule.type=\"cut_distance\""}), options);
+      }),
+      HasSubstr("[optimizer.rule] type = \"cut_distance\": the state \"distance\" has a "
+                "shape of its own, which needs whole parameters; state `static constexpr "
+                "bool kWholeParameters = true` in the class of the rule"));
 }
 
 }  // namespace own_state_test

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "common/error_of.hpp"
 #include "common/other_user.hpp"
 #include "common/shared_memory.hpp"
 #include "group_conformance_support.hpp"
@@ -155,13 +156,8 @@ TEST(ShmStrangers, ASocketOfAnotherUserGetsNoSegment) {
   arguments.init_timeout = 5s;
   const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
   const Config config = Config::parse("");
-  std::string error;
-  try {
-    plugins.make<Communicator>("shm", *config.node(""), {}, arguments);
-  } catch (const Error& failed) {
-    error = failed.what();
-  }
-  EXPECT_THAT(error, HasSubstr("the socket of rank 0 belongs to another user"));
+  EXPECT_THAT(error_of([&] { plugins.make<Communicator>("shm", *config.node(""), {}, arguments); }),
+              HasSubstr("the socket of rank 0 belongs to another user"));
   EXPECT_EQ(stranger.end(), "1 connections, 0 bytes, 0 descriptors");
 }
 

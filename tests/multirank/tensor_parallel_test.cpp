@@ -1,5 +1,6 @@
 // The worked examples of tensor parallelism, with ranks as threads: matrices cut by rows and by
 // columns, the MLP both ways round, the vocabulary cut, the conjugate pairs.
+#include "common/error_of.hpp"
 #include "tensor_parallel_support.hpp"
 #include "tessera/device/host_reduce.hpp"
 
@@ -231,12 +232,7 @@ TEST(ConjugatePair, FeaturesThatDoNotDivideAreRefused) {
           rank.context(), rank.tensor({1, 3}, {1, 2, 3}), rank.group(Axis::tensor), "x");
     });
   };
-  try {
-    run();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "3 features do not divide among the 2 ranks of tp[0,1]");
-  }
+  EXPECT_EQ(error_of([&] { run(); }), "3 features do not divide among the 2 ranks of tp[0,1]");
 }
 
 }  // namespace tensor_parallel_test

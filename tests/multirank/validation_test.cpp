@@ -1,6 +1,7 @@
 // What a validation reads: each sample of the set once at most.
 #include <gmock/gmock.h>
 
+#include "common/error_of.hpp"
 #include "tessera/error.hpp"
 #include "trainer_support.hpp"
 
@@ -59,12 +60,7 @@ TEST(Validation, InSixteenBits) {
 TEST(Validation, WithoutSamplesIsAConfigurationError) {
   const auto problem = [](const std::vector<std::string>& sets) -> std::string {
     const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), plugins());
-    try {
-      derive_setup(config, plugins(), 1);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<ConfigError>([&] { derive_setup(config, plugins(), 1); });
   };
   EXPECT_EQ(problem({"data.validation=0"}), "");
   EXPECT_THAT(problem({"data.validation=0", "validation.every_steps=5"}),

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/error_of.hpp"
 #include "tessera/converter.hpp"
 #include "tessera/error.hpp"
 
@@ -11,12 +12,7 @@ namespace claims_test {
 
 template <class F>
 std::string refused(F&& f) {
-  try {
-    f();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_of<ConfigError>(f);
 }
 
 Claims claims_of(const std::string& json) { return {"c.json", parse_settings(json, "c.json")}; }

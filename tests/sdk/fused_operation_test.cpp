@@ -5,6 +5,7 @@
 #include <tessera/testing/gradient_check.hpp>
 #include <tessera/testing/workbench.hpp>
 
+#include "common/error_of.hpp"
 #include "sdk_support.hpp"
 #include "swiglu.hpp"
 
@@ -75,13 +76,8 @@ TEST(FusedOperation, SaysWhichDeviceLacksIt) {
   testing::Workbench bench(*device);
   const Swiglu swiglu(*device);
   const Tensor x = bench.tensor({1, 2}, DType::fp32, {0, 0});
-  try {
-    swiglu(bench.context(), x);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                ::testing::HasSubstr("\"host_test\" has no operation \"test.swiglu\""));
-  }
+  EXPECT_THAT(testing::error_of([&] { swiglu(bench.context(), x); }),
+              ::testing::HasSubstr("\"host_test\" has no operation \"test.swiglu\""));
 }
 
 }  // namespace fused_operation_test

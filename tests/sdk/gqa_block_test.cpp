@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "common/error_of.hpp"
 #include "sdk_support.hpp"
 #include "swiglu.hpp"
 
@@ -158,12 +159,8 @@ TEST(GqaBlock, RejectsHeadsThatDoNotDivide) {
   TestBuild::Declared declared;
   const TestTable wrong({{"kv_heads", 3}}, {{"model.hidden", 48}, {"model.heads", 8}});
   TestBuild build(registrar, mesh, wrong, declared);
-  try {
-    build.make<Layer>("gqa_block");
-    FAIL();
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("kv_heads: 8 query heads are no multiple of 3"));
-  }
+  EXPECT_THAT(testing::error_of<ConfigError>([&] { build.make<Layer>("gqa_block"); }),
+              ::testing::HasSubstr("kv_heads: 8 query heads are no multiple of 3"));
 }
 
 TEST(GqaBlock, SecondPhaseCallsTheChildAndThePluginsOperation) {

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "kernel/checkpoint/disk.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
@@ -80,13 +81,10 @@ TEST(Safetensors, ReadsMetadataOfOthers) {
 
 // Reads all of a file; whatever is wrong with it is an Error that names it.
 std::string read_all(const std::string& path) {
-  try {
+  return testing::error_of([&] {
     const SafetensorsFile file(path);
     for (const SafetensorsEntry& entry : file.entries()) file.read(entry);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
+  });
 }
 
 TEST(Safetensors, FilesThatWereCutOff) {
@@ -241,12 +239,7 @@ TEST(FullDisk, FilesOverTheLimit) {
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{100, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  std::string text;
-  try {
-    write_sample(folder.at("a"));
-  } catch (const Error& error) {
-    text = error.what();
-  }
+  const std::string text = testing::error_of([&] { write_sample(folder.at("a")); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(text, AllOf(HasSubstr("cannot write "), HasSubstr("/a: File too large")));

@@ -11,11 +11,13 @@
 
 #include "kernel/comm/socket_store.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/common/other_user.hpp"
 
 namespace tessera {
 namespace store_handshake_test {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::may_be_another_user;
 using ::testing::Not;
@@ -28,16 +30,6 @@ constexpr const char* kNoProof = "it did not prove the run token";
 std::string unique_name() {
   static int count = 0;
   return "tessera-handshake-test-" + std::to_string(getpid()) + "-" + std::to_string(++count);
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // A connection that a test plays itself.

@@ -5,6 +5,7 @@
 
 #include "kernel/config/catalog.hpp"
 #include "kernel/config/resolve.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera::testing {
 
@@ -52,16 +53,5 @@ path = "corpus"
 std::string problems_of(const std::string& text, const std::vector<std::string>& sets = {});
 std::string problems_of(const Config& config);
 Resolved resolved(const std::string& text, const std::vector<std::string>& sets = {});
-
-/// What ConfigError (or Error) `action` throws; "nothing was thrown" otherwise.
-template <class F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 }  // namespace tessera::testing

@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "kernel/config/source.hpp"
 #include "tessera/io/json.hpp"
 #include "tessera/io/written.hpp"
@@ -24,10 +21,7 @@ void expect_golden(const std::string& name,
                    const std::vector<std::string>& sets = {},
                    const std::vector<std::string>& failures = {}) {
   const auto read = [&](const char* suffix) {
-    std::ifstream file(TESSERA_SOURCE_DIR "/tests/unit/config/golden/" + name + suffix);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+    return testing::read_file(TESSERA_SOURCE_DIR "/tests/unit/config/golden/" + name + suffix);
   };
   testing::SampleCatalog catalog;
   catalog.failures = failures;

@@ -7,12 +7,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <regex>
-#include <sstream>
 
 #include "tessera/error.hpp"
+#include "tests/common/test_folder.hpp"
 
 namespace tessera {
 namespace cublaslt_test {
@@ -43,12 +42,6 @@ std::optional<fs::path> headers() {
     if (fs::exists(root / "include" / "cublasLt.h")) return root / "include";
   }
   return std::nullopt;
-}
-
-std::string text_of(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
 }
 
 /// The vendor's library beside its headers, or where the system's loader looks.
@@ -83,8 +76,9 @@ TEST(CublasLt, NamesAMissingFunction) {
 TEST(CublasLt, HasTheVendorsConstants) {
   const auto include = headers();
   if (!include) GTEST_SKIP() << "no cublasLt.h here";
-  const std::string text = text_of(*include / "cublasLt.h") + text_of(*include / "cublas_api.h") +
-                           text_of(*include / "library_types.h");
+  const std::string text = testing::read_file(*include / "cublasLt.h") +
+                           testing::read_file(*include / "cublas_api.h") +
+                           testing::read_file(*include / "library_types.h");
   const std::pair<const char*, int> constants[] = {
       {"CUBLAS_STATUS_SUCCESS", lt::kSuccess},
       {"CUBLAS_STATUS_NOT_INITIALIZED", lt::kNotInitialized},

@@ -11,6 +11,7 @@
 #include "tessera/random.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/common/environment.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
@@ -208,17 +209,12 @@ TEST_P(CudaAttention, HasNaNWhereReferenceHasIt) {
 TEST_P(CudaAttention, RefusesLargerHeads) {
   const i64 most = GetParam() == DType::fp64 ? 128 : 256;
   CaseMaker cases(GetParam(), {1, 1, 1, 1, 1, most + 1}, InMemory::dense);
-  try {
-    testing::run_op(*device_, cases.forward());
-    FAIL() << "was not refused";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                ::testing::HasSubstr(
-                    fmt::format("attention on cuda is for heads of up to {} features in {}, has {}",
-                                most,
-                                dtype_name(GetParam()),
-                                most + 1)));
-  }
+  EXPECT_THAT(testing::error_of([&] { testing::run_op(*device_, cases.forward()); }),
+              ::testing::HasSubstr(
+                  fmt::format("attention on cuda is for heads of up to {} features in {}, has {}",
+                              most,
+                              dtype_name(GetParam()),
+                              most + 1)));
 }
 
 // Capability 8.6: a block has 99 KiB of shared memory.
@@ -234,18 +230,15 @@ TEST_P(CudaAttention, RunsOnSmallerGpusOrSaysWhatItTakes) {
     if (!doubles && !floats) expect_agreement({1, 40, 40, 2, 1, 256});
     const auto expect_refusal = [&](i64 features, bool forward, int bytes) {
       CaseMaker cases(GetParam(), {1, 40, 40, 2, 1, features}, InMemory::dense);
-      try {
-        testing::run_op(*device_, forward ? cases.forward() : cases.backward());
-        FAIL() << "was not refused";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.what(),
-                  fmt::format("operation \"attention{}\": a block of this kernel takes {} bytes of "
-                              "shared memory, and this GPU has 101376; smaller heads, fewer "
-                              "experts and dtypes of 16 bits take less, and GPUs of capability "
-                              "8.0, 9.0 and 10.0 have more",
-                              forward ? "" : "_backward",
-                              bytes));
-      }
+      EXPECT_EQ(testing::error_of([&] {
+                  testing::run_op(*device_, forward ? cases.forward() : cases.backward());
+                }),
+                fmt::format("operation \"attention{}\": a block of this kernel takes {} bytes of "
+                            "shared memory, and this GPU has 101376; smaller heads, fewer "
+                            "experts and dtypes of 16 bits take less, and GPUs of capability "
+                            "8.0, 9.0 and 10.0 have more",
+                            forward ? "" : "_backward",
+                            bytes));
     };
     if (floats) expect_refusal(129, true, 108544);
     if (floats) expect_refusal(129, false, 137728);

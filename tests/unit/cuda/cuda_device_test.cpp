@@ -7,24 +7,17 @@
 
 #include "tessera/device/core_ops.hpp"
 #include "tessera/testing/device_check.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
 namespace cuda_device_test {
 
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 constexpr const char* kDevice = "cuda_emulated";
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 class CudaContract : public ::testing::TestWithParam<int> {};
 

@@ -8,11 +8,13 @@
 
 #include "tessera/device/core_ops.hpp"
 #include "tessera/random.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
 namespace products_test {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 constexpr i64 kWorkspace = i64{32} << 20;
@@ -54,15 +56,6 @@ class CudaProducts : public ::testing::Test {
   void launch(const MatmulArgs& args) {
     Operation<MatmulArgs>(*device_).launch(device_->stream(), device_->pool(), args);
   }
-  static std::string error_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "none";
-  }
-
   std::shared_ptr<Device> device_ = test_device("cuda_emulated");
   std::vector<Tensor> kept_;
 };

@@ -10,6 +10,7 @@
 #include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera::testing {
 namespace block_capture_test {
@@ -279,14 +280,9 @@ TEST(CheckedReplay, NamesThePhaseThatCounts) {
       ops::run(cx, args);
     };
     const auto expect_found = [&](const std::string& what) {
-      try {
-        check();
-        FAIL() << "the difference was not found";
-      } catch (const Error& error) {
-        EXPECT_THAT(
-            error.what(),
-            ::testing::StartsWith(what + " differ between a replay and the phases as they run"));
-      }
+      EXPECT_THAT(
+          error_of([&] { check(); }),
+          ::testing::StartsWith(what + " differ between a replay and the phases as they run"));
     };
     const auto as_it_is = phases[1].run;
     phases[1].run = [&](Context& cx, Bundle& bundle) {

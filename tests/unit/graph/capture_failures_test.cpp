@@ -9,6 +9,7 @@
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera::testing {
 namespace capture_failures_test {
@@ -37,11 +38,7 @@ std::string error_of_capture(const Wrong& wrong) {
     cx.tape = &tape;
     GraphSlots slots(cx, range, example, 1);
     Arena scratch(rank.device().pool(), std::max<i64>(slots.scratch_bytes(), 64), *cx.stream);
-    try {
-      slots.capture(scratch);
-    } catch (const Error& error) {
-      text = error.what();
-    }
+    text = error_of([&] { slots.capture(scratch); });
     EXPECT_FALSE(rank.device().capturing());
   });
   return text;

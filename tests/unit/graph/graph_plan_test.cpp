@@ -7,6 +7,7 @@
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
@@ -211,12 +212,7 @@ std::string memory_error(const Plan& plan,
                          const GraphPlan& graphs,
                          FakeMemory& memory,
                          Sent sent = Sent::copied) {
-  try {
-    check_memory(plan, graphs, memory.get(), sent);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_of([&] { check_memory(plan, graphs, memory.get(), sent); });
 }
 
 struct Case {

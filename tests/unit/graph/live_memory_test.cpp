@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace live_memory_test {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 class Replays : public ::testing::Test {
@@ -33,15 +35,6 @@ class Replays : public ::testing::Test {
   GraphMemory weight_half(int slot) const {
     return graph(slot, " weight half", 2, at(100 * slot + 90, 10), scratch_);
   }
-  static std::string error(const std::function<void()>& run) {
-    try {
-      run();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return {};
-  }
-
   char memory_[2000] = {};
   AddressRange scratch_ = at(1000, 100);
   LiveMemory live_;
@@ -50,50 +43,51 @@ class Replays : public ::testing::Test {
 TEST_F(Replays, SlotsMayInterleave) {
   for (const GraphMemory& next :
        {forward(0), forward(1), backward(0), forward(0), backward(1), backward(0), forward(1)}) {
-    EXPECT_EQ(error([&] { live_.replay(next); }), "") << next.name;
+    EXPECT_EQ(error_of([&] { live_.replay(next); }), "") << next.name;
   }
 }
 
 TEST_F(Replays, ScratchInALiveSlotIsRejected) {
   live_.replay(forward(0));
-  const std::string found = error([&] { live_.replay(graph(1, false, at(100, 80), at(79, 10))); });
+  const std::string found =
+      error_of([&] { live_.replay(graph(1, false, at(100, 80), at(79, 10))); });
   EXPECT_THAT(found, HasSubstr("graph \"block slot 1 forward\" writes 10 bytes at"));
   EXPECT_THAT(found, HasSubstr("where \"block slot 0 forward\" has 80 bytes at"));
 }
 
 TEST_F(Replays, TouchingIsNotOverlapping) {
   live_.replay(forward(0));
-  EXPECT_EQ(error([&] { live_.replay(graph(1, false, at(100, 80), at(80, 20))); }), "");
+  EXPECT_EQ(error_of([&] { live_.replay(graph(1, false, at(100, 80), at(80, 20))); }), "");
 }
 
 TEST_F(Replays, ResultsInALiveSlotAreRejected) {
   live_.replay(forward(0));
-  EXPECT_NE(error([&] { live_.replay(graph(1, false, at(40, 80), scratch_)); }), "");
+  EXPECT_NE(error_of([&] { live_.replay(graph(1, false, at(40, 80), scratch_)); }), "");
 }
 
 TEST_F(Replays, ScratchInTheSlotsOwnSavedValuesIsRejected) {
   live_.replay(forward(0));
-  EXPECT_NE(error([&] { live_.replay(graph(0, true, at(80, 20), at(0, 8))); }), "");
+  EXPECT_NE(error_of([&] { live_.replay(graph(0, true, at(80, 20), at(0, 8))); }), "");
 }
 
 TEST_F(Replays, BackwardMayReuseWhatItHasRead) {
   live_.replay(forward(0));
-  EXPECT_EQ(error([&] { live_.replay(graph(0, true, at(0, 20), scratch_)); }), "");
+  EXPECT_EQ(error_of([&] { live_.replay(graph(0, true, at(0, 20), scratch_)); }), "");
 }
 
 TEST_F(Replays, GradientsLiveUntilTheSlotsNextForward) {
   live_.replay(forward(0));
   live_.replay(backward(0));
   const GraphMemory over = graph(1, false, at(100, 80), at(90, 5));
-  EXPECT_NE(error([&] { live_.replay(over); }), "");
+  EXPECT_NE(error_of([&] { live_.replay(over); }), "");
   live_.replay(forward(0));
-  EXPECT_EQ(error([&] { live_.replay(over); }), "");
+  EXPECT_EQ(error_of([&] { live_.replay(over); }), "");
 }
 
 TEST_F(Replays, ASlotHoldsOneMicrobatch) {
   live_.replay(forward(0));
-  EXPECT_THAT(error([&] { live_.replay(forward(0)); }), HasSubstr("still holds"));
-  EXPECT_THAT(error([&] { live_.replay(backward(1)); }), HasSubstr("runs before"));
+  EXPECT_THAT(error_of([&] { live_.replay(forward(0)); }), HasSubstr("still holds"));
+  EXPECT_THAT(error_of([&] { live_.replay(backward(1)); }), HasSubstr("runs before"));
 }
 
 TEST_F(Replays, HalvesOfSlotsMayInterleave) {
@@ -105,17 +99,17 @@ TEST_F(Replays, HalvesOfSlotsMayInterleave) {
                                   forward(0),
                                   weight_half(1),
                                   input_half(0)}) {
-    EXPECT_EQ(error([&] { live_.replay(next); }), "") << next.name;
+    EXPECT_EQ(error_of([&] { live_.replay(next); }), "") << next.name;
   }
 }
 
 TEST_F(Replays, ASlotIsHeldUntilItsWeightHalf) {
   live_.replay(forward(0));
-  EXPECT_THAT(error([&] { live_.replay(weight_half(0)); }), HasSubstr("runs before"));
+  EXPECT_THAT(error_of([&] { live_.replay(weight_half(0)); }), HasSubstr("runs before"));
   live_.replay(input_half(0));
-  EXPECT_THAT(error([&] { live_.replay(forward(0)); }),
+  EXPECT_THAT(error_of([&] { live_.replay(forward(0)); }),
               HasSubstr("still holds after \"block slot 0 input half\""));
-  EXPECT_THAT(error([&] { live_.replay(input_half(0)); }), HasSubstr("runs before"));
+  EXPECT_THAT(error_of([&] { live_.replay(input_half(0)); }), HasSubstr("runs before"));
 }
 
 TEST_F(Replays, WhatTheWeightHalfReadsIsNotOverwritten) {
@@ -123,12 +117,13 @@ TEST_F(Replays, WhatTheWeightHalfReadsIsNotOverwritten) {
   live_.replay(input_half(0));
   for (const i64 offset : {40, 85}) {  // activations, gradients of results
     const GraphMemory over = graph(1, false, at(100, 80), at(offset, 5));
-    EXPECT_NE(error([&] { live_.replay(over); }), "") << offset;
+    EXPECT_NE(error_of([&] { live_.replay(over); }), "") << offset;
   }
-  EXPECT_NE(error([&] { live_.replay(graph(0, " weight half", 2, at(90, 10), at(40, 5))); }), "");
+  EXPECT_NE(error_of([&] { live_.replay(graph(0, " weight half", 2, at(90, 10), at(40, 5))); }),
+            "");
   live_.replay(weight_half(0));
-  EXPECT_EQ(error([&] { live_.replay(graph(1, false, at(100, 80), at(40, 5))); }), "");
-  EXPECT_NE(error([&] { live_.replay(graph(2, false, at(200, 80), at(85, 5))); }), "")
+  EXPECT_EQ(error_of([&] { live_.replay(graph(1, false, at(100, 80), at(40, 5))); }), "");
+  EXPECT_NE(error_of([&] { live_.replay(graph(2, false, at(200, 80), at(85, 5))); }), "")
       << "gradients that the input half left";
 }
 

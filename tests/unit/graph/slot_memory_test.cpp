@@ -3,21 +3,12 @@
 
 #include "block_support.hpp"
 #include "tessera/testing/workbench.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera::testing {
 namespace slot_memory_test {
 
 using ::testing::HasSubstr;
-
-template <class F>
-std::string error_of(F&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void on_one_rank(const std::function<void(LocalRank&)>& body) {
   block_world().run(block_options("cpu"), body);

@@ -9,6 +9,7 @@
 #include "kernel/launch/slurm_tasks.hpp"
 #include "sdk/src/shared/usable_cpus.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
 namespace tessera {
@@ -75,12 +76,7 @@ const Settings kSrun = {{"SLURM_PROCID", "5"},
                         {"SLURM_STEP_ID", "2"}};
 
 std::string problem(const Settings& settings) {
-  try {
-    detect(settings);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "none";
+  return testing::error_of<ConfigError>([&] { detect(settings); });
 }
 
 TEST(Environment, NobodyStartedUs) {

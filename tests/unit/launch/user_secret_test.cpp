@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
 namespace tessera {
@@ -19,12 +20,7 @@ using ::testing::HasSubstr;
 using testing::TestFolder;
 
 std::string error_of(const std::filesystem::path& folder) {
-  try {
-    user_secret(folder);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_of<ConfigError>([&] { user_secret(folder); });
 }
 
 mode_t mode_of(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace parameter_test {
@@ -47,13 +48,8 @@ TEST(SplitStorage, DividesOrPads) {
 
 TEST(ParameterLayout, RefusesSplitsThatExcludeEachOther) {
   const Mesh mesh = mesh_of(2, 1, 0);
-  const auto error = [&](const std::vector<Split>& split) -> std::string {
-    try {
-      parameter_of({4, 6}, split, mesh);
-    } catch (const Error& found) {
-      return found.what();
-    }
-    return "";
+  const auto error = [&](const std::vector<Split>& split) {
+    return testing::error_of([&] { parameter_of({4, 6}, split, mesh); });
   };
   EXPECT_EQ(error({{0, Axis::expert}, {1, Axis::tensor}}), "");
   EXPECT_EQ(error({{0, Axis::tensor}, {1, Axis::tensor}}), "[4, 6] is split along tp twice");

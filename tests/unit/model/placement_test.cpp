@@ -4,6 +4,7 @@
 
 #include "kernel/model/layout_string.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace placement_test {
@@ -34,12 +35,8 @@ std::vector<int> around(int ranks, int chunks = 1) {
 }
 
 std::string problem(int blocks, int ranks, const PlacementSection& placement, int chunks = 1) {
-  try {
-    cut_layers(gpt(blocks), around(ranks, chunks), placement);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_of<ConfigError>(
+      [&] { cut_layers(gpt(blocks), around(ranks, chunks), placement); });
 }
 
 using Stages = std::vector<std::string>;
@@ -52,12 +49,7 @@ TEST(LayoutString, RepeatsNestsAndIgnoresCommas) {
 
 TEST(LayoutString, ErrorsShowThePlace) {
   const auto text = [](std::string_view layout) -> std::string {
-    try {
-      parse_layout(layout);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_of<ConfigError>([&] { parse_layout(layout); });
   };
   EXPECT_EQ(text("Et*|L"),
             "[placement] layout = \"Et*|L\": \"*\" needs a positive number at character 4");

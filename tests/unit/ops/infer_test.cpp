@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/device/core_ops.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace infer_test {
@@ -32,12 +33,7 @@ std::string text(const TensorArg& arg) {
 
 template <class Args>
 std::string error(Args args) {
-  try {
-    Args::infer(args);
-  } catch (const Error& wrong) {
-    return wrong.what();
-  }
-  return "";
+  return testing::error_of([&] { Args::infer(args); });
 }
 
 TEST(Infer, DescribesOutputs) {

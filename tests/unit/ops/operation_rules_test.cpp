@@ -6,26 +6,18 @@
 
 #include "kernel/dry/meta_device.hpp"
 #include "tessera/device/host_device.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
 namespace operation_rules_test {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 Tensor empty(Device& device, const Shape& shape, DType dtype) {
   return Tensor::allocate(
       device, device.pool(), device.stream(), shape, dtype, Category::activations);
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::string gelu_of(DType dtype, Device& device) {

@@ -14,6 +14,7 @@
 #include "tessera/device/host_device.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace host_test {
@@ -141,12 +142,7 @@ TEST(PluginHost, AFolderMustExist) {
 // --- two that bring the same ---
 
 std::string construction_error(std::vector<fs::path> search) {
-  try {
-    const PluginHost host(std::move(search));
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_of<ConfigError>([&] { const PluginHost host(std::move(search)); });
 }
 
 TEST(PluginHost, ADuplicateNamesBothFiles) {
@@ -178,13 +174,8 @@ TEST(PluginHost, TheKernelsOwnComponents) {
   EXPECT_EQ(host.library_of("tokenizer", "test_builtin"), "kernel");
   EXPECT_EQ(make_tokenizer(host, "test_builtin", "")->vocabulary(), 1);
   EXPECT_EQ(host.fingerprint().size(), 1U) << "the program is not a plugin";
-  try {
-    host.add_builtin(&register_clash);
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("comes from both " + plugin_file("good").string() + " and the kernel"));
-  }
+  EXPECT_THAT(testing::error_of<ConfigError>([&] { host.add_builtin(&register_clash); }),
+              HasSubstr("comes from both " + plugin_file("good").string() + " and the kernel"));
 }
 
 // --- errors of the plugin's own code ---
@@ -214,14 +205,11 @@ TEST(PluginHost, TheInnermostComponentIsNamedOnce) {
   std::function<void()> child = [&] { make_tokenizer(host, "test_faulty", "how = \"config\""); };
   ObserverArguments arguments;
   arguments.out = std::to_string(reinterpret_cast<std::uintptr_t>(&child));
-  try {
-    host.make<Observer>("test_parent", *Config::parse("").node(""), {}, arguments);
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "how = \"config\" is faulty\n  in tokenizer/test_faulty of plugin test_good 1.2.3 (" +
-                  plugin_file("good").string() + "), configured by default: []");
-  }
+  EXPECT_EQ(testing::error_of<ConfigError>([&] {
+              host.make<Observer>("test_parent", *Config::parse("").node(""), {}, arguments);
+            }),
+            "how = \"config\" is faulty\n  in tokenizer/test_faulty of plugin test_good 1.2.3 (" +
+                plugin_file("good").string() + "), configured by default: []");
 }
 
 // What a call changes of the thread's floating-point control is undone after it, and told once.
@@ -263,17 +251,12 @@ TEST(PluginHost, AnUnknownNameShowsWhatThereIsAndWhatFailed) {
   const TestFolder folder;
   std::ofstream(folder.path() / "libbroken.so") << "text";
   const PluginHost host({plugin_folder("good"), folder.path()});
-  try {
-    make_tokenizer(host, "bpe", "");
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "there is no tokenizer \"bpe\"; known are: test_faulty "
-              "(libtessera_test_good.so 1.2.3), test_letters (libtessera_test_good.so 1.2.3)\n"
-              "  not loaded: " +
-                  (folder.path() / "libbroken.so").string() +
-                  ": is not a shared library (not an ELF file)");
-  }
+  EXPECT_EQ(testing::error_of<ConfigError>([&] { make_tokenizer(host, "bpe", ""); }),
+            "there is no tokenizer \"bpe\"; known are: test_faulty "
+            "(libtessera_test_good.so 1.2.3), test_letters (libtessera_test_good.so 1.2.3)\n"
+            "  not loaded: " +
+                (folder.path() / "libbroken.so").string() +
+                ": is not a shared library (not an ELF file)");
 }
 
 }  // namespace host_test

@@ -15,6 +15,7 @@
 #include "kernel/plugin/library_file.hpp"
 #include "kernel/plugin/load_watch.hpp"
 #include "plugin_support.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace load_failure_test {
@@ -287,12 +288,8 @@ TEST(LoadWatch, ALibraryThatDoesNotComeBackIsNamed) {
 }
 
 TEST(LoadLibrary, NoSuchFile) {
-  try {
-    load_library("/nonexistent/libx.so");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "/nonexistent/libx.so: there is no such file");
-  }
+  EXPECT_EQ(testing::error_of([&] { load_library("/nonexistent/libx.so"); }),
+            "/nonexistent/libx.so: there is no such file");
 }
 
 }  // namespace load_failure_test

@@ -5,6 +5,7 @@
 #include "plugin_support.hpp"
 #include "tessera/error.hpp"
 #include "tests/common/environment.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace search_path_test {
@@ -20,12 +21,8 @@ class SearchPath : public ::testing::Test {
     return fs::canonical(root_.path() / name);
   }
   std::string error(const Paths& configured, const char* environment) {
-    try {
-      plugin_search_path(configured, environment, program_);
-    } catch (const ConfigError& e) {
-      return e.what();
-    }
-    return "no error";
+    return testing::error_of<ConfigError>(
+        [&] { plugin_search_path(configured, environment, program_); });
   }
   testing::TestFolder root_;
   fs::path program_ = root_.path() / "bin" / "tessera";

@@ -9,10 +9,12 @@
 #include "tensor_support.hpp"
 #include "tessera/device/floating_point_mode.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace thread_team_test {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -28,16 +30,6 @@ Function* openmp(const char* name) {
 template <class F>
 void on_a_thread(F f) {
   std::thread(f).join();
-}
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(ThreadTeam, IsCounted) {

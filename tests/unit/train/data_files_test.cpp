@@ -10,6 +10,7 @@
 
 #include "kernel/train/data/sample_reader.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
 namespace tessera {
@@ -17,19 +18,10 @@ namespace data_files_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::TestFolder;
-
-template <class F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 void set_time(const std::string& path, timespec time) {
   const timespec times[] = {time, time};
