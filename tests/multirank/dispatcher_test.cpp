@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "moe_mutants_support.hpp"
+#include "mutants_support.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/error.hpp"
 
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped,
 
 TEST(DispatcherCheck, FindsMistakes) {
   LocalWorld mutants({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
-  mutants.add(&register_moe_mutants);
+  mutants.add(&register_mutants);
   const auto check = [&](const std::string& mistake) {
     return dispatcher_check(mutants,
                             {.type = "mutant_dispatcher",

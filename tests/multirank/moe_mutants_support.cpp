@@ -1,4 +1,4 @@
-#include "moe_mutants_support.hpp"
+#include "mutants_support.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,6 @@
 
 #include "forwarding_dispatcher_support.hpp"
 #include "kernel/model/host_values.hpp"
-#include "mutants_support.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/process_group.hpp"
 #include "tessera/random.hpp"
@@ -21,21 +20,6 @@ namespace {
 ProcessGroup& alone() {
   static ProcessGroup group({.name = "alone", .members = {0}}, nullptr, 0);
   return group;
-}
-
-// x, whose gradient is multiplied on the way back.
-Tensor with_gradient_times(Context& cx, const Tensor& x, double factor) {
-  if (!cx.recording()) return x;
-  Tensor y = cx.empty(x.shape(), x.dtype());
-  CopyArgs copy{x.arg(), y.arg()};
-  ops::run(cx, copy);
-  const auto back = [factor](Context& c, Gradients& g) {
-    const Tensor gradient = g.output(0);
-    ScaleArgs args{gradient.arg(), {}, factor};
-    g.input(0, ops::run(c, args)[0]);
-  };
-  cx.tape->record("factor", std::array{x}, std::array{&y}, back);
-  return y;
 }
 
 // A router as top_k, and its balance, each with the mistake that its configuration names.
@@ -105,7 +89,7 @@ class MutantRouter final : public Router {
     if (config_.own_sequence_loss > 0) balance(cx, logits);
     return {.experts = experts,
             .weights = ops::router_weights(cx, weighed, experts, spec_),
-            .logits = with_gradient_times(cx, logits, factor()),
+            .logits = scale_gradient(cx, logits, factor()),
             .score = spec_.score};
   }
   void do_end_step(Context& cx) override {
@@ -122,14 +106,9 @@ class MutantRouter final : public Router {
 
  private:
   static Tensor within_rank(Context& cx, const Tensor& row_ids) {
-    std::vector<i64> ids(static_cast<std::size_t>(row_ids.elements()));
-    cx.device->read(row_ids, ids.data());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      ids[i] = row_id(row_sample(ids[i]), static_cast<i64>(i));
-    }
-    Tensor made = cx.empty({row_ids.elements()}, DType::i64);
-    cx.device->write(made, ids.data());
-    return made;
+    return changed_ids(cx, row_ids, [](std::vector<i64>& ids) {
+      for (i64 i = 0; i64 & id : ids) id = row_id(row_sample(id), i++);
+    });
   }
   bool wrong(std::string_view mistake) const { return config_.mistake == mistake; }
   double factor() const {
@@ -309,75 +288,12 @@ class MutantDispatcher final : public ForwardingDispatcher {
   bool several_;
 };
 
-class MutantExpertOptimizer final : public Optimizer {
- public:
-  struct Config {
-    double clip = 0;
-    std::string mistake = "none";
-    Component<UpdateRule> rule{"adamw", {}};
-    static void describe(Schema<Config>& s) {
-      s.field("clip", &Config::clip, "bound of the norm");
-      s.slot("rule", &Config::rule, "update");
-      describe_mistake(s,
-                       {"summed_over_dense_replicas",
-                        "divided_by_expert_ranks",
-                        "norm_of_every_replica",
-                        "norm_of_own_experts"});
-    }
-  };
-  MutantExpertOptimizer(const Config& config, OptimizerArguments& arguments)
-      : config_(config),
-        mesh_(*arguments.mesh),
-        rule_(arguments.make_rule(config.rule)),
-        shards_(shards_without_groups(arguments, *rule_)) {}
-
-  void do_sum_squares(Context& cx, const Tensor& out) override {
-    for (std::size_t i = 0; i < shards_.list.size(); ++i) {
-      const ParameterLayout& layout = shards_.list[i].parameter->layout;
-      const Tensor gradient = shards_.grad_of(i);
-      if (layout.expert()) meddle(cx, gradient);
-      const bool own = config_.mistake != "norm_of_own_experts" || mesh_.experts().index() == 0;
-      if (!layout.counted() || (layout.expert() && !own)) continue;
-      SumSquaresArgs args{gradient.arg(), {}, out.slice(0, layout.expert() ? 1 : 0, 1).arg()};
-      ops::run(cx, args);
-    }
-    if (config_.mistake != "norm_of_every_replica") return;
-    const Tensor experts = out.slice(0, 1, 1);
-    ScaleArgs args{
-        experts.arg(), experts.arg(), static_cast<double>(mesh_.size(Axis::expert_data))};
-    ops::run(cx, args);
-  }
-  void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
-  double do_clip() const override { return config_.clip; }
-  std::vector<NamedState> do_state() override { return {}; }
-
- private:
-  void meddle(Context& cx, const Tensor& gradient) const {
-    if (config_.mistake == "summed_over_dense_replicas") {
-      mesh_.data_context()
-          .all_reduce(*cx.stream, gradient, ReduceOp::sum, "gradients of experts")
-          .wait(*cx.stream);
-    }
-    if (config_.mistake == "divided_by_expert_ranks") {
-      ScaleArgs args{
-          gradient.arg(), gradient.arg(), 1 / static_cast<double>(mesh_.size(Axis::expert))};
-      ops::run(cx, args);
-    }
-  }
-
-  Config config_;
-  const Mesh& mesh_;
-  std::shared_ptr<UpdateRule> rule_;
-  Shards shards_;
-};
-
 }  // namespace
 
 void register_moe_mutants(Registrar& registrar) {
   registrar.add<Router, MutantRouter>("mutant_router", "a router");
   registrar.add<Layer, MutantSharedLayer>("mutant_shared_layer", "a layer with experts");
   registrar.add<TokenDispatcher, MutantDispatcher>("mutant_dispatcher", "a dispatcher");
-  registrar.add<Optimizer, MutantExpertOptimizer>("mutant_expert_optimizer", "an optimizer");
 }
 
 }  // namespace tessera::testing

@@ -1,7 +1,7 @@
 // Mistakes with experts must fail the invariant table; the same components without them pass it.
 #include <gmock/gmock.h>
 
-#include "moe_mutants_support.hpp"
+#include "mutants_support.hpp"
 #include "mutation_support.hpp"
 
 namespace tessera::testing {
@@ -14,15 +14,17 @@ const Sets kModel = {"precision.compute=\"fp64\"",
                      "model.block.mlp.ffn=8",
                      "model.block.mlp.init_std=0.5"};  // so that experts are heard
 const Sets kExperts = {"parallel.expert=2", "parallel.data=4"};
-const std::string kDispatcher = "model.block.mlp.dispatcher";
-const std::vector<Row> kAll = {
-    &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
+const Sets kTensor = {"parallel.tensor=2"}, kContext = {"parallel.context=2"};
+const Sets kData = {"parallel.data=2"}, kFour = {"parallel.data=4"};
+const Part kDispatcher = {"model.block.mlp.dispatcher", "dispatcher"};
+const Part kRouter = {"model.block.mlp.router", "router"}, kOptimizer = {"optimizer", "optimizer"};
 // Adam does not see the scale of a gradient.
 const std::vector<Row> kUpdate = {&Findings::norms, &Findings::update};
 const std::vector<Row> kGradient = {&Findings::norms, &Findings::gradients, &Findings::update};
 const std::vector<Row> kLosses = {&Findings::losses};
-const std::string kRouter = "model.block.mlp.router";
 const Sets kSequenceLoss = {"model.block.mlp.sequence_loss=0.5"};
+const Sets kZLoss = {"model.block.mlp.z_loss=0.5"};
+const Sets kTies = {"model.block.mlp.router.init_std=0"};
 const Sets kBias = {"model.block.mlp.router.score=\"sigmoid\"",
                     "model.block.mlp.router.bias_rate=0.05"};
 const std::vector<Row> kNorm = {&Findings::norms};
@@ -35,129 +37,66 @@ const Sets kCapacity = {"model.dropout=0.0",
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> kMutations = {
       {.name = "drops_by_local_position",
-       .layout = {"parallel.context=2"},
-       .path = "model.block.mlp.router",
-       .type = "router",
+       .layout = kContext,
+       .part = kRouter,
        .mistake = "local_positions",
-       .found_by = kAll,
        .model = kCapacity},
       {.name = "shared_expert_on_every_tensor_rank",
-       .layout = {"parallel.tensor=2"},
-       .path = "model.block.mlp",
-       .type = "shared_layer",
+       .layout = kTensor,
+       .part = {"model.block.mlp", "shared_layer"},
        .mistake = "on_every_rank",
-       .found_by = kAll,
        .model = {"model.block.mlp.shared_ffn=12"},
        .also = {"model.block.mlp.inner.experts=4",
                 "model.block.mlp.inner.ffn=8",
                 "model.block.mlp.inner.init_std=0.5"}},
-      {"rows_of_two_sources_swapped", kExperts, kDispatcher, "dispatcher", "sources_swapped", kAll},
-      {"last_row_dropped", kExperts, kDispatcher, "dispatcher", "last_row_dropped", kAll},
-      {"weight_of_the_next_row",
-       kExperts,
-       kDispatcher,
-       "dispatcher",
-       "weight_of_the_next_row",
-       kAll},
-      {"router_gradient_not_summed",
-       {"parallel.tensor=2"},
-       kRouter,
-       "router",
-       "gradient_not_summed",
-       kGradient},
+      {"rows_of_two_sources_swapped", kExperts, kDispatcher, "sources_swapped"},
+      {"last_row_dropped", kExperts, kDispatcher, "last_row_dropped"},
+      {"weight_of_the_next_row", kExperts, kDispatcher, "weight_of_the_next_row"},
+      {"router_gradient_not_summed", kTensor, kRouter, "gradient_not_summed", kGradient},
       {"auxiliary_counts_of_one_rank",
-       {"parallel.context=2",
-        "model.block.mlp.sequence_loss=0",
-        "model.block.mlp.router.own_sequence_loss=0.5"},
+       with(kContext,
+            {"model.block.mlp.sequence_loss=0", "model.block.mlp.router.own_sequence_loss=0.5"}),
        kRouter,
-       "router",
        "counts_of_one_rank",
        kGradient,
        true,
        kSequenceLoss},
       {"auxiliary_losses_times_context",
-       {"parallel.context=2"},
+       kContext,
        kRouter,
-       "router",
        "losses_times_context",
        kGradient,
        true,
        kSequenceLoss},
       {"auxiliary_losses_over_microbatches",
-       {"parallel.data=2"},
+       kData,
        kRouter,
-       "router",
        "losses_over_microbatches",
        kGradient,
        false,
        kSequenceLoss},
-      {"z_loss_over_tensor_ranks",
-       {"parallel.tensor=2"},
-       kRouter,
-       "router",
-       "losses_over_tensor",
-       kGradient,
-       true,
-       {"model.block.mlp.z_loss=0.5"}},
-      {"bias_in_weights",
-       {"parallel.data=2"},
-       kRouter,
-       "router",
-       "bias_in_weights",
-       kLosses,
-       false,
-       kBias},
-      {"bias_from_local_counts",
-       {"parallel.data=4"},
-       kRouter,
-       "router",
-       "local_counts",
-       kLosses,
-       true,
-       kBias},
-      {"ties_to_the_higher_expert",
-       {"parallel.data=2"},
-       kRouter,
-       "router",
-       "higher_of_ties",
-       kAll,
-       false,
-       {"model.block.mlp.router.init_std=0"}},
+      {"z_loss_over_tensor_ranks", kTensor, kRouter, "losses_over_tensor", kGradient, true, kZLoss},
+      {"bias_in_weights", kData, kRouter, "bias_in_weights", kLosses, false, kBias},
+      {"bias_from_local_counts", kFour, kRouter, "local_counts", kLosses, true, kBias},
+      {"ties_to_the_higher_expert", kData, kRouter, "higher_of_ties", kAll, false, kTies},
       {"expert_gradients_over_dense_replicas",
        kExperts,
-       "optimizer",
-       "expert_optimizer",
+       kOptimizer,
        "summed_over_dense_replicas",
        kUpdate},
       {"expert_gradients_divided_by_expert_ranks",
        kExperts,
-       "optimizer",
-       "expert_optimizer",
+       kOptimizer,
        "divided_by_expert_ranks",
        kUpdate},
       {"norm_counts_replicas_of_experts",
        kExperts,
-       "optimizer",
-       "expert_optimizer",
-       "norm_of_every_replica",
+       kOptimizer,
+       "norm_of_every_expert_replica",
        kNorm},
-      {"norm_without_other_experts",
-       kExperts,
-       "optimizer",
-       "expert_optimizer",
-       "norm_of_own_experts",
-       kNorm},
+      {"norm_without_other_experts", kExperts, kOptimizer, "norm_of_own_experts", kNorm},
   };
   return kMutations;
-}
-
-const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> kHost = [] {
-    auto loaded = load_plugins();
-    loaded->add_builtin(&register_moe_mutants);
-    return loaded;
-  }();
-  return *kHost;
 }
 
 class MoeMutants : public ::testing::TestWithParam<Mutation> {
@@ -167,19 +106,19 @@ class MoeMutants : public ::testing::TestWithParam<Mutation> {
 
 TEST_P(MoeMutants, TwinPasses) {
   const Findings found =
-      check_invariant(host(), with(GetParam().component(), GetParam().layout), model());
+      check_invariant(mutants(), with(GetParam().component(), GetParam().layout), model());
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(MoeMutants, MistakeIsFound) {
   const Findings found =
-      check_invariant(host(), with(GetParam().with_mistake(), GetParam().layout), model());
+      check_invariant(mutants(), with(GetParam().with_mistake(), GetParam().layout), model());
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(MoeMutants, OneRankHidesIt) {
   if (!GetParam().hidden) return;
-  const Findings found = check_invariant(host(), GetParam().with_mistake(), model());
+  const Findings found = check_invariant(mutants(), GetParam().with_mistake(), model());
   EXPECT_TRUE(found.none()) << text(found);
 }
 
@@ -188,7 +127,7 @@ TEST(MoeCounts, LoadsCountedAgainByRecomputationAreFound) {
   const auto counted = [](const Sets& sets) {
     i64 sum = 0;
     TrainOptions options;
-    options.host = &host();
+    options.host = &mutants();
     options.before_update = [&](RankRun& run) {
       for (const auto& buffer : run.parts().buffers()) {
         if (buffer->name != "layers.0.mlp.router.counts") continue;
@@ -201,7 +140,7 @@ TEST(MoeCounts, LoadsCountedAgainByRecomputationAreFound) {
     return sum;
   };
   const i64 choices = 8 * 8 * 2;  // batch.global sequences of 8 positions, top_k
-  const std::string type = kRouter + ".type=\"mutant_router\"";
+  const std::string type = kRouter.path + ".type=\"mutant_router\"";
   EXPECT_EQ(counted({}), choices);
   for (const std::string mode : {"none", "full"}) {
     const std::string recompute = fmt::format("recompute.mode=\"{}\"", mode);
@@ -209,7 +148,8 @@ TEST(MoeCounts, LoadsCountedAgainByRecomputationAreFound) {
     EXPECT_EQ(counted({type, recompute}), choices);
   }
   EXPECT_EQ(
-      counted({type, kRouter + ".mistake=\"counted_by_recompute\"", "recompute.mode=\"full\""}),
+      counted(
+          {type, kRouter.path + ".mistake=\"counted_by_recompute\"", "recompute.mode=\"full\""}),
       2 * choices);
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
+#include "precision_mutants_support.hpp"
 #include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/data.hpp"
@@ -26,7 +26,13 @@ struct LinearConfig {
     s.field("out", &LinearConfig::out, "output features").given();
     s.field("sections", &LinearConfig::sections, "fused outputs").given();
     s.field("init_std", &LinearConfig::init_std, "initial weights").from("model.init_std");
-    describe_mistake(s, {"bias_before_reduce", "no_backward_reduce"});
+    describe_mistake(s,
+                     {"bias_before_reduce",
+                      "no_backward_reduce",
+                      "skipped",
+                      "added_twice",
+                      "newest_gradient",
+                      "bf16_gradient"});
   }
 };
 
@@ -64,12 +70,13 @@ class MutantNorm final : public Module {
     std::string mistake = "none";
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").from("model.hidden");
-      describe_mistake(s, {"gradient_not_summed"});
+      describe_mistake(s, {"gradient_not_summed", "in_bf16"});
     }
   };
-  MutantNorm(const Config& config, BuildContext& build) {
-    const Placement placement =
-        config.mistake == "none" ? build.tensor_region().per_row() : Placement::replicated();
+  MutantNorm(const Config& config, BuildContext& build) : narrow_(config.mistake == "in_bf16") {
+    const Placement placement = config.mistake == "gradient_not_summed"
+                                    ? Placement::replicated()
+                                    : build.tensor_region().per_row();
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.hidden},
                                 .init = Init::ones(),
@@ -81,18 +88,23 @@ class MutantNorm final : public Module {
                               .placement = placement});
   }
   Tensor do_forward(Context& cx, const Tensor& x) const override {
-    return ops::layernorm(cx, x, *weight_, *bias_, 1e-5);
+    Tensor y = ops::layernorm(cx, x, *weight_, *bias_, 1e-5);
+    if (narrow_) norm_in_bf16(cx, x, *weight_, *bias_, y);
+    return y;
   }
 
  private:
+  bool narrow_;
   Parameter *weight_, *bias_;
 };
 
+// Its weight half may go wrong unless it follows the input half at once, and may round the main
+// gradient after each microbatch.
 class MutantColumnLinear final : public Module {
  public:
   using Config = LinearConfig;
   MutantColumnLinear(const Config& config, BuildContext& build)
-      : region_(build.tensor_region()), reduces_(config.mistake != "no_backward_reduce") {
+      : region_(build.tensor_region()), mistake_(config.mistake) {
     const Split split{0, Axis::tensor, config.sections};
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.out, config.in},
@@ -103,66 +115,36 @@ class MutantColumnLinear final : public Module {
   }
 
   Tensor do_forward(Context& cx, const Tensor& x) const override {
-    if (reduces_) return region_.column(cx, x, *weight_, bias_);
-    return ops::linear(cx, x, *weight_, bias_);
+    const Tensor entered = mistake_ == "no_backward_reduce" ? x : region_.enter(cx, x);
+    Tensor y = linear_parts::forward(cx, entered, *weight_, bias_);
+    if (!cx.recording()) return y;
+    const Tensor kept = entered.with_var({});
+    const auto input_half = [this, kept](Context& c, Gradients& g) {
+      if (mistake_ == "newest_gradient") newest_gradient_ = g.output(0);
+      g.input(0, linear_parts::input_gradient(c, g.output(0), *weight_));
+      if (mistake_ == "added_twice" && g.half() == Half::input) add(c, g.output(0), kept);
+    };
+    const auto weight_half = [this, kept](Context& c, Gradients& g) {
+      if (mistake_ == "skipped" && g.half() == Half::weight) return;
+      add(c, mistake_ == "newest_gradient" ? newest_gradient_ : g.output(0), kept);
+    };
+    cx.tape->record("linear", std::array{entered}, std::array{&y}, input_half, weight_half);
+    return y;
   }
 
  private:
+  void add(Context& cx, const Tensor& gradient, const Tensor& x) const {
+    linear_parts::add_weight_gradient(cx, gradient, x, *weight_, bias_);
+    if (mistake_ != "bf16_gradient") return;
+    const Tensor narrow = cx.empty(weight_->grad.shape(), DType::bf16);
+    ops::run(cx, CopyArgs{weight_->grad.arg(), narrow.arg()});
+    ops::run(cx, CopyArgs{narrow.arg(), weight_->grad.arg()});
+  }
+
   TensorRegion region_;
-  bool reduces_;
+  std::string mistake_;
   Parameter *weight_, *bias_;
-};
-
-// The heads' dropout mask: global heads, or on every rank the same as on the first.
-class MutantAttention final : public Layer {
- public:
-  struct Config {
-    i64 hidden = 0, heads = 0, layers = 1;
-    double dropout = 0, init_std = 0.02;
-    std::string mistake = "none";
-    Component<Module> qkv{"column_linear", {}}, proj{"row_linear", {}};
-    static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden");
-      s.field("heads", &Config::heads, "heads").from("model.heads");
-      s.field("layers", &Config::layers, "for initial weights").from("model.layers");
-      s.field("dropout", &Config::dropout, "of probabilities").from("model.dropout");
-      s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
-      s.slot("qkv", &Config::qkv, "projection in");
-      s.slot("proj", &Config::proj, "projection out");
-      describe_mistake(s, {"same_mask_on_every_rank"});
-    }
-  };
-  MutantAttention(const Config& config, BuildContext& build)
-      : hidden_(build.slot("hidden")), row_ids_(build.slot("row_ids")) {
-    const i64 h = config.hidden, heads = config.heads / build.mesh().size(Axis::tensor);
-    const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
-    qkv_ = build.child(
-        "qkv", config.qkv, {{"in", h}, {"out", 3 * h}, {"sections", Value::Array{h, h, h}}});
-    proj_ = build.child(
-        "proj", config.proj, {{"in", h}, {"out", h}, {"init_std", config.init_std / scale}});
-    shape_ = {build.batch().micro, build.batch().sequence, heads, heads, h / config.heads};
-    spec_.scale = 1 / std::sqrt(static_cast<double>(shape_.head_dim));
-    spec_.causal = true;
-    spec_.dropout = config.dropout;
-    spec_.key = build.random_site("attention");
-    if (config.mistake == "none") {
-      spec_.head_offset = build.mesh().coordinate(Axis::tensor) * heads;
-    }
-  }
-
-  std::vector<Phase> do_phases() override {
-    return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
-               const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
-               const Tensor heads = ops::attention(cx, qkv, bundle[row_ids_], shape_, spec_);
-               bundle[hidden_] = (*proj_)(cx, heads);
-             }}};
-  }
-
- private:
-  Slot hidden_, row_ids_;
-  ops::AttentionShape shape_;
-  AttentionSpec spec_;
-  std::shared_ptr<Module> qkv_, proj_;
+  mutable Tensor newest_gradient_;
 };
 
 // The embedding with rows numbered behind it as the local batch has them: every data-parallel rank
@@ -206,27 +188,19 @@ class MutantEmbedding final : public Layer {
  private:
   static constexpr i64 kGlobal = 8;  // samples a step of tiny_config()
   Tensor local_rows(Context& cx, const Tensor& rows) const {
-    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
-    cx.device->read(rows, ids.data());
-    for (i64& id : ids) {
-      const i64 sample = row_sample(id), in_step = sample % kGlobal;
-      const i64 microbatch = in_step / (micro_ * ranks_);
-      id = row_id(sample - in_step + microbatch * micro_ + in_step % micro_, row_position(id));
-    }
-    Tensor local = cx.empty(rows.shape(), DType::i64);
-    cx.device->write(local, ids.data());
-    return local;
+    return changed_ids(cx, rows, [this](std::vector<i64>& ids) {
+      for (i64& id : ids) {
+        const i64 sample = row_sample(id), in_step = sample % kGlobal;
+        const i64 microbatch = in_step / (micro_ * ranks_);
+        id = row_id(sample - in_step + microbatch * micro_ + in_step % micro_, row_position(id));
+      }
+    });
   }
-
   Tensor rows_of_the_first_part(Context& cx, const Tensor& rows) const {
-    if (parts_ == 1) return rows;
-    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
-    cx.device->read(rows, ids.data());
-    const std::size_t part = ids.size() / static_cast<std::size_t>(parts_);
-    for (std::size_t i = part; i < ids.size(); ++i) ids[i] = ids[i % part];
-    Tensor repeated = cx.empty(rows.shape(), DType::i64);
-    cx.device->write(repeated, ids.data());
-    return repeated;
+    return changed_ids(cx, rows, [this](std::vector<i64>& ids) {
+      const std::size_t part = ids.size() / static_cast<std::size_t>(parts_);
+      for (std::size_t i = part; i < ids.size(); ++i) ids[i] = ids[i % part];
+    });
   }
 
   bool local_;
@@ -235,17 +209,6 @@ class MutantEmbedding final : public Layer {
   i64 micro_, ranks_;
   std::shared_ptr<Layer> inner_;
 };
-
-Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
-  if (!cx.recording() || factor == 1) return x;
-  Tensor y = x.with_var({});
-  cx.tape->record(
-      "scale_gradient", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
-        ScaleArgs args{g.output(0).arg(), {}, factor};
-        g.input(0, ops::run(c, args)[0]);
-      });
-  return y;
-}
 
 // As ops::linear, with the gradient of the weight times a factor.
 Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
@@ -339,69 +302,48 @@ class MutantHead final : public Layer {
   double tied_factor_ = 1, loss_factor_ = 1;
 };
 
-// Adds up the norm over the parameters, with replicated ones once or once a rank.
-class MutantOptimizer final : public Optimizer {
- public:
-  struct Config {
-    double clip = 0;
-    std::string mistake = "none";
-    Component<UpdateRule> rule{"adamw", {}};
-    static void describe(Schema<Config>& s) {
-      s.field("clip", &Config::clip, "bound of the norm");
-      s.slot("rule", &Config::rule, "update");
-      describe_mistake(s, {"norm_of_every_replica", "norm_without_replicas", "norm_of_every_copy"});
-    }
-  };
-  MutantOptimizer(const Config& config, OptimizerArguments& arguments)
-      : config_(config),
-        first_(arguments.mesh->first(Axis::tensor)),
-        rule_(arguments.make_rule(config.rule)),
-        shards_(shards_without_groups(arguments, *rule_)) {}
-
-  void do_sum_squares(Context& cx, const Tensor& out) override {
-    for (std::size_t i = 0; i < shards_.list.size(); ++i) {
-      const ParameterLayout& layout = shards_.list[i].parameter->layout;
-      const bool whole = !layout.cut(Axis::tensor);
-      if (whole && config_.mistake == "norm_without_replicas") continue;
-      if (whole && !first_ && config_.mistake != "norm_of_every_replica") continue;
-      if (layout.holders().size() > 1 && !layout.counted() &&
-          config_.mistake != "norm_of_every_copy")
-        continue;
-      SumSquaresArgs args{
-          shards_.grad_of(i).arg(), {}, out.slice(0, layout.expert() ? 1 : 0, 1).arg()};
-      ops::run(cx, args);
-    }
-  }
-  void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
-  double do_clip() const override { return config_.clip; }
-  std::vector<NamedState> do_state() override { return {}; }
-
- private:
-  Config config_;
-  bool first_;
-  std::shared_ptr<UpdateRule> rule_;
-  Shards shards_;
-};
-
 }  // namespace
 
-Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRule& rule) {
-  Shards shards(*arguments.memory, own_shards(*arguments.memory));
-  for (Shard& shard : shards.list) {
-    shard.hyper = usual_hyper(*shard.parameter, rule.weight_decay());
-  }
-  shards.allocate(*arguments.device, rule.state().size());
-  return shards;
+Tensor changed_ids(Context& cx,
+                   const Tensor& rows,
+                   const std::function<void(std::vector<i64>&)>& change) {
+  std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
+  cx.device->read(rows, ids.data());
+  change(ids);
+  Tensor changed = cx.empty({rows.elements()}, DType::i64);
+  cx.device->write(changed, ids.data());
+  return changed;
+}
+
+Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
+  if (!cx.recording() || factor == 1) return x;
+  Tensor y = x.with_var({});
+  cx.tape->record(
+      "scale_gradient", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
+        g.input(0, ops::run(c, ScaleArgs{g.output(0).arg(), {}, factor})[0]);
+      });
+  return y;
 }
 
 void register_mutants(Registrar& registrar) {
   registrar.add<Module, MutantRowLinear>("mutant_row_linear", "row linear");
   registrar.add<Module, MutantNorm>("mutant_norm", "norm");
   registrar.add<Module, MutantColumnLinear>("mutant_column_linear", "column linear");
-  registrar.add<Layer, MutantAttention>("mutant_attention", "attention");
   registrar.add<Layer, MutantEmbedding>("mutant_embedding", "embedding");
   registrar.add<Layer, MutantHead>("mutant_head", "head");
-  registrar.add<Optimizer, MutantOptimizer>("mutant_optimizer", "optimizer");
+  register_attention_mutant(registrar);
+  register_optimizer_mutant(registrar);
+  register_pipeline_mutants(registrar);
+  register_moe_mutants(registrar);
+}
+
+const PluginHost& mutants() {
+  static const std::unique_ptr<PluginHost> kHost = [] {
+    auto loaded = load_plugins();
+    loaded->add_builtin(&register_mutants);
+    return loaded;
+  }();
+  return *kHost;
 }
 
 }  // namespace tessera::testing

@@ -1,10 +1,12 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tessera/optimizer.hpp"
+#include "tessera/context.hpp"
 #include "tessera/plugin.hpp"
+#include "training_support.hpp"
 
 namespace tessera::testing {
 
@@ -12,6 +14,13 @@ namespace tessera::testing {
 /// their choices go wrong under some layout, most while one rank still computes the same: the
 /// mistakes that parallel training invites.
 void register_mutants(Registrar& registrar);
+/// The plugins of this build, and these.
+const PluginHost& mutants();
+/// Those of them that stand in a file of their own.
+void register_attention_mutant(Registrar& registrar);
+void register_optimizer_mutant(Registrar& registrar);
+void register_pipeline_mutants(Registrar& registrar);
+void register_moe_mutants(Registrar& registrar);
 
 /// The key of a mutant that chooses its mistake: one of `choices`, or "none".
 template <class Config>
@@ -20,7 +29,12 @@ void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
   s.field("mistake", &Config::mistake, "what to do wrong").one_of(std::move(choices));
 }
 
-/// What the optimizer `replicated` updates where it has no groups.
-Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRule& rule);
+/// Row ids after `change`, in memory of their own.
+Tensor changed_ids(Context& cx,
+                   const Tensor& rows,
+                   const std::function<void(std::vector<i64>&)>& change);
+
+/// x, whose gradient is multiplied on the way back.
+Tensor scale_gradient(Context& cx, const Tensor& x, double factor);
 
 }  // namespace tessera::testing

@@ -2,10 +2,8 @@
 // without their mistake must pass it.
 #include <gmock/gmock.h>
 
-#include "context_mutants_support.hpp"
 #include "mutants_support.hpp"
 #include "mutation_support.hpp"
-#include "pipeline_mutants_support.hpp"
 
 namespace tessera::testing {
 namespace mutation_test {
@@ -23,8 +21,13 @@ const Sets kSplitBackward = {"parallel.pipeline=2", "schedule.type=\"zb_h1\""};
 const Sets kUneven = with(kPipeline, {"placement.layout=\"E|ttL\""});
 const Sets kFourStages = {"parallel.pipeline=2", "placement.layout=\"E|t|t|L\""};
 const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
-const std::vector<Row> kAll = {
-    &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
+const Part kUp = {kMlp + ".up", "column_linear"}, kDown = {kMlp + ".down", "row_linear"};
+const Part kQkv = {kAttention + ".qkv", "column_linear"};
+const Part kProj = {kAttention + ".proj", "row_linear"};
+const Part kMixer = {kAttention, "attention"}, kRecomputed = {kAttention, "recomputed_attention"};
+const Part kEmbedding = {"model.embedding", "embedding"}, kHead = {"model.head", "head"};
+const Part kNormLayer = {"model.block.norm", "norm"}, kBlock = {"model.block", "block"};
+const Part kOptimizer = {"optimizer", "optimizer"};
 // A bias starts at zero and its gradient is right: only later steps show that it doubles.
 const std::vector<Row> kLater = {&Findings::losses, &Findings::norms};
 // Adam does not see the scale of a gradient.
@@ -33,163 +36,59 @@ const std::vector<Row> kNorm = {&Findings::norms};
 
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> kMutations = {
-      {"bias_before_reduce_in_mlp",
-       kTensor,
-       kMlp + ".down",
-       "row_linear",
-       "bias_before_reduce",
-       kLater},
-      {"bias_before_reduce_in_attention",
-       kTensor,
-       kAttention + ".proj",
-       "row_linear",
-       "bias_before_reduce",
-       kLater},
-      {"no_backward_reduce_in_mlp",
-       kTensor,
-       kMlp + ".up",
-       "column_linear",
-       "no_backward_reduce",
-       kAll},
-      {"no_backward_reduce_in_attention",
-       kTensor,
-       kAttention + ".qkv",
-       "column_linear",
-       "no_backward_reduce",
-       kAll},
-      {"attention_mask_repeats", kTensor, kAttention, "attention", "same_mask_on_every_rank", kAll},
-      {"dropout_mask_repeats", kData, "model.embedding", "embedding", "local_rows", kAll},
-      {"norm_gradient_not_summed", kRows, "model.block.norm", "norm", "gradient_not_summed", kAll},
-      {"bias_before_reduce_scatter_in_mlp",
-       kRows,
-       kMlp + ".down",
-       "row_linear",
-       "bias_before_reduce",
-       kLater},
-      {"bias_before_reduce_scatter_in_attention",
-       kRows,
-       kAttention + ".proj",
-       "row_linear",
-       "bias_before_reduce",
-       kLater},
-      {"dropout_mask_repeats_by_rows",
-       kRows,
-       "model.embedding",
-       "embedding",
-       "rows_of_the_first_part",
-       kAll},
-      {"zigzag_without_turn",
-       kContext,
-       kAttention,
-       "context_attention",
-       "second_half_not_reversed",
-       kAll},
-      {"causal_mask_by_local_positions",
-       kContext,
-       kAttention,
-       "context_attention",
-       "mask_by_local_positions",
-       kAll},
-      {"key_gradients_of_other_ranks_dropped",
-       kContext,
-       kAttention,
-       "context_attention",
-       "own_key_gradients_only",
-       kAll},
-      {"tied_gradient_halved", kTensor, "model.head", "head", "halved_tied", kAll, false},
-      {"tied_gradient_dropped", kTensor, "model.head", "head", "dropped_tied", kAll, false},
-      {"loss_scaled_by_data_ranks", kData, "model.head", "head", "mean_over_data", kScale},
-      {"head_without_copy", kTensor, "model.head", "head", "no_copy", kAll},
-      {"norm_counts_replicas", kTensor, "optimizer", "optimizer", "norm_of_every_replica", kNorm},
-      {"norm_counts_copies_of_other_stages",
-       kPipeline,
-       "optimizer",
-       "optimizer",
-       "norm_of_every_copy",
-       kNorm},
-      {"tied_gradient_dropped_by_a_stage",
-       kPipeline,
-       "model.head",
-       "head",
-       "dropped_tied",
-       kAll,
-       false},
-      {"tied_gradient_averaged_over_stages",
-       kPipeline,
-       "model.head",
-       "head",
-       "tied_averaged_over_stages",
-       kAll},
-      {"recomputed_dropout_draws_anew",
-       kRecompute,
-       kAttention,
-       "recomputed_attention",
-       "numbers_drawn_anew",
-       kAll},
-      {"recomputed_phase_forgets_an_input",
-       kRecompute,
-       kAttention,
-       "recomputed_attention",
-       "residual_forgotten",
-       kAll},
+      {"bias_before_reduce_in_mlp", kTensor, kDown, "bias_before_reduce", kLater},
+      {"bias_before_reduce_in_attention", kTensor, kProj, "bias_before_reduce", kLater},
+      {"no_backward_reduce_in_mlp", kTensor, kUp, "no_backward_reduce"},
+      {"no_backward_reduce_in_attention", kTensor, kQkv, "no_backward_reduce"},
+      {"attention_mask_repeats", kTensor, kMixer, "same_mask_on_every_rank"},
+      {"dropout_mask_repeats", kData, kEmbedding, "local_rows"},
+      {"norm_gradient_not_summed", kRows, kNormLayer, "gradient_not_summed"},
+      {"bias_before_reduce_scatter_in_mlp", kRows, kDown, "bias_before_reduce", kLater},
+      {"bias_before_reduce_scatter_in_attention", kRows, kProj, "bias_before_reduce", kLater},
+      {"dropout_mask_repeats_by_rows", kRows, kEmbedding, "rows_of_the_first_part"},
+      {"zigzag_without_turn", kContext, kMixer, "second_half_not_reversed"},
+      {"causal_mask_by_local_positions", kContext, kMixer, "mask_by_local_positions"},
+      {"key_gradients_of_other_ranks_dropped", kContext, kMixer, "own_key_gradients_only"},
+      {"tied_gradient_halved", kTensor, kHead, "halved_tied", kAll, false},
+      {"tied_gradient_dropped", kTensor, kHead, "dropped_tied", kAll, false},
+      {"loss_scaled_by_data_ranks", kData, kHead, "mean_over_data", kScale},
+      {"head_without_copy", kTensor, kHead, "no_copy"},
+      {"norm_counts_replicas", kTensor, kOptimizer, "norm_of_every_replica", kNorm},
+      {"norm_counts_copies_of_other_stages", kPipeline, kOptimizer, "norm_of_every_copy", kNorm},
+      {"tied_gradient_dropped_by_a_stage", kPipeline, kHead, "dropped_tied", kAll, false},
+      {"tied_gradient_averaged_over_stages", kPipeline, kHead, "tied_averaged_over_stages"},
+      {"recomputed_dropout_draws_anew", kRecompute, kRecomputed, "numbers_drawn_anew"},
+      {"recomputed_phase_forgets_an_input", kRecompute, kRecomputed, "residual_forgotten"},
       {"recomputed_phase_takes_another_microbatch",
        kRecomputedPipeline,
-       kAttention,
-       "recomputed_attention",
-       "rows_kept_by_the_layer",
-       kAll},
-      {"weight_half_skipped", kSplitBackward, kMlp + ".up", "split_linear", "skipped", kAll},
-      {"weight_half_added_twice",
-       kSplitBackward,
-       kMlp + ".up",
-       "split_linear",
-       "added_twice",
-       kAll},
-      {"weight_half_of_another_microbatch",
-       kSplitBackward,
-       kAttention + ".qkv",
-       "split_linear",
-       "newest_gradient",
-       kAll},
-      {"block_skipped_by_an_uneven_stage", kUneven, "model.block", "block", "skipped", kAll},
-      {"block_repeated_by_an_uneven_stage", kUneven, "model.block", "block", "repeated", kAll},
-      {"norm_forgets_replicas",
-       kTensor,
-       "optimizer",
-       "optimizer",
-       "norm_without_replicas",
-       kNorm,
-       false},
+       kRecomputed,
+       "rows_kept_by_the_layer"},
+      {"weight_half_skipped", kSplitBackward, kUp, "skipped"},
+      {"weight_half_added_twice", kSplitBackward, kUp, "added_twice"},
+      {"weight_half_of_another_microbatch", kSplitBackward, kQkv, "newest_gradient"},
+      {"block_skipped_by_an_uneven_stage", kUneven, kBlock, "skipped"},
+      {"block_repeated_by_an_uneven_stage", kUneven, kBlock, "repeated"},
+      {"norm_forgets_replicas", kTensor, kOptimizer, "norm_without_replicas", kNorm, false},
   };
   return kMutations;
-}
-
-const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> kHost = [] {
-    auto loaded = load_plugins();
-    loaded->add_builtin(&register_mutants);
-    loaded->add_builtin(&register_context_mutants);
-    loaded->add_builtin(&register_pipeline_mutants);
-    return loaded;
-  }();
-  return *kHost;
 }
 
 class Mutants : public ::testing::TestWithParam<Mutation> {};
 
 TEST_P(Mutants, TwinPasses) {
-  const Findings found = check_invariant(host(), with(GetParam().layout, GetParam().component()));
+  const Findings found =
+      check_invariant(mutants(), with(GetParam().layout, GetParam().component()));
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(Mutants, MistakeIsFound) {
   const Findings found =
-      check_invariant(host(), with(GetParam().layout, GetParam().with_mistake()));
+      check_invariant(mutants(), with(GetParam().layout, GetParam().with_mistake()));
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {
-  const Findings found = check_invariant(host(), GetParam().with_mistake());
+  const Findings found = check_invariant(mutants(), GetParam().with_mistake());
   EXPECT_EQ(found.none(), GetParam().hidden) << text(found);
 }
 
@@ -205,7 +104,7 @@ TEST(PlaceCheck, RefusesPlacesThatChange) {
                {"schedule.type=\"mutant_schedule\"",
                 "schedule.mistake=\"built_for_other_places\"",
                 "comm.timeout_s=2"}),
-          {.host = &host()});
+          {.host = &mutants()});
   };
   EXPECT_THAT(
       run, ::testing::ThrowsMessage<Error>(HasSubstr("when the model was built and is at stage")));
@@ -217,7 +116,7 @@ TEST(ReplicaCheck, NamesAParameterWhoseReductionIsMissing) {
           {"parallel.tensor=2",
            "model.block.mlp.up.type=\"mutant_column_linear\"",
            "model.block.mlp.up.mistake=\"no_backward_reduce\""},
-          {.host = &host()});
+          {.host = &mutants()});
   };
   EXPECT_THAT(run,
               ::testing::ThrowsMessage<Error>(::testing::AllOf(

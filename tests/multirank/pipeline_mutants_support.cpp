@@ -1,12 +1,8 @@
-#include "pipeline_mutants_support.hpp"
+#include "mutants_support.hpp"
 
-#include <array>
 #include <utility>
 
-#include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
-#include "tessera/collectives.hpp"
-#include "tessera/ops.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera::testing {
@@ -20,8 +16,7 @@ class MutantRecomputedAttention final : public Layer {
     std::string mistake = "none";
     Component<Layer> inner{"self_attention", {}};
     static void describe(Schema<Config>& s) {
-      s.field("mistake", &Config::mistake, "what to do wrong")
-          .one_of({"none", "numbers_drawn_anew", "residual_forgotten", "rows_kept_by_the_layer"});
+      describe_mistake(s, {"numbers_drawn_anew", "residual_forgotten", "rows_kept_by_the_layer"});
       s.slot("inner", &Config::inner, "the attention");
     }
   };
@@ -53,72 +48,15 @@ class MutantRecomputedAttention final : public Layer {
     if (mistake_ == "rows_kept_by_the_layer") bundle[row_ids_] = last_rows_;
   }
   static Tensor of_other_samples(Context& cx, const Tensor& rows) {
-    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
-    cx.device->read(rows, ids.data());
-    for (i64& id : ids) id = row_id(row_sample(id) + 1, row_position(id));
-    Tensor others = cx.empty(rows.shape(), DType::i64);
-    cx.device->write(others, ids.data());
-    return others;
+    return changed_ids(cx, rows, [](std::vector<i64>& ids) {
+      for (i64& id : ids) id = row_id(row_sample(id) + 1, row_position(id));
+    });
   }
 
   std::string mistake_;
   Slot row_ids_, residual_;
   std::shared_ptr<Layer> inner_;
   Tensor last_rows_;
-};
-
-// A column linear whose weight half goes wrong unless it follows the input half at once.
-class MutantSplitLinear final : public Module {
- public:
-  struct Config {
-    i64 in = 0, out = 0;
-    std::vector<i64> sections;
-    double init_std = 0.02;
-    std::string mistake = "none";
-    static void describe(Schema<Config>& s) {
-      s.field("in", &Config::in, "input features").given();
-      s.field("out", &Config::out, "output features").given();
-      s.field("sections", &Config::sections, "fused outputs").given();
-      s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
-      s.field("mistake", &Config::mistake, "what to do wrong")
-          .one_of({"none", "skipped", "added_twice", "newest_gradient"});
-    }
-  };
-  MutantSplitLinear(const Config& config, BuildContext& build)
-      : mistake_(config.mistake),
-        weight_(build.parameter({.name = "weight",
-                                 .shape = {config.out, config.in},
-                                 .init = Init::gaussian(config.init_std),
-                                 .placement = Placement::replicated()})),
-        bias_(build.parameter({.name = "bias",
-                               .shape = {config.out},
-                               .tags = {"bias"},
-                               .placement = Placement::replicated()})) {}
-
-  Tensor do_forward(Context& cx, const Tensor& x) const override {
-    Tensor y = linear_parts::forward(cx, x, weight_, &bias_);
-    if (!cx.recording()) return y;
-    const Tensor kept = x.with_var({});
-    const auto input_half = [this, kept](Context& c, Gradients& g) {
-      newest_gradient_ = g.output(0);
-      g.input(0, linear_parts::input_gradient(c, g.output(0), weight_));
-      if (mistake_ == "added_twice" && g.half() == Half::input) add(c, g.output(0), kept);
-    };
-    const auto weight_half = [this, kept](Context& c, Gradients& g) {
-      if (mistake_ == "skipped" && g.half() == Half::weight) return;
-      add(c, mistake_ == "newest_gradient" ? newest_gradient_ : g.output(0), kept);
-    };
-    cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
-    return y;
-  }
-
- private:
-  void add(Context& cx, const Tensor& gradient, const Tensor& x) const {
-    linear_parts::add_weight_gradient(cx, gradient, x, weight_, &bias_);
-  }
-  std::string mistake_;
-  Parameter &weight_, &bias_;
-  mutable Tensor newest_gradient_;
 };
 
 // A block that takes the pipeline to be cut evenly, and itself to be another stage's where that is
@@ -131,8 +69,7 @@ class MutantBlock final : public Layer {
     Component<Layer> inner{"transformer_block", {}};
     static void describe(Schema<Config>& s) {
       s.field("layers", &Config::layers, "of the model").from("model.layers");
-      s.field("mistake", &Config::mistake, "what to do wrong")
-          .one_of({"none", "skipped", "repeated"});
+      describe_mistake(s, {"skipped", "repeated"});
       s.slot("inner", &Config::inner, "the block");
     }
   };
@@ -168,10 +105,7 @@ class MutantSchedule final : public PipelineSchedule {
  public:
   struct Config {
     std::string mistake = "none";
-    static void describe(Schema<Config>& s) {
-      s.field("mistake", &Config::mistake, "what to do wrong")
-          .one_of({"none", "built_for_other_places"});
-    }
+    static void describe(Schema<Config>& s) { describe_mistake(s, {"built_for_other_places"}); }
   };
   MutantSchedule(const Config& config, const ScheduleArguments&) : mistake_(config.mistake) {}
 
@@ -200,7 +134,6 @@ class MutantSchedule final : public PipelineSchedule {
 
 void register_pipeline_mutants(Registrar& registrar) {
   registrar.add<Layer, MutantRecomputedAttention>("mutant_recomputed_attention", "attention");
-  registrar.add<Module, MutantSplitLinear>("mutant_split_linear", "column linear");
   registrar.add<Layer, MutantBlock>("mutant_block", "block");
   registrar.add<PipelineSchedule, MutantSchedule>("mutant_schedule", "two chunks a rank");
 }

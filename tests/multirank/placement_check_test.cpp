@@ -3,6 +3,7 @@
 // ship under every layout.
 #include <gmock/gmock.h>
 
+#include "common/error_of.hpp"
 #include "invariant_support.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "mutants_support.hpp"
@@ -18,18 +19,9 @@ const Sets kPipeline = {"parallel.pipeline=2", "placement.layout=\"E|t|t|L\""};
 
 // The problems of a run, empty when there are none.
 std::string check(const Sets& sets) {
-  static const std::unique_ptr<PluginHost> kHost = [] {
-    auto loaded = load_plugins();
-    loaded->add_builtin(&register_mutants);
-    return loaded;
-  }();
-  const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), *kHost);
-  try {
-    checked_setup(config, *kHost, world_size(config.run), 1);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return {};
+  const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), mutants());
+  return error_of<ConfigError>(
+      [&] { checked_setup(config, mutants(), world_size(config.run), 1); });
 }
 
 TEST(PlacementChecks, AcceptEveryLayout) {

@@ -8,6 +8,7 @@
 #include "invariant_support.hpp"
 #include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/make_rank.hpp"
+#include "mutants_support.hpp"
 #include "precision_mutants_support.hpp"
 #include "tessera/operation.hpp"
 
@@ -267,15 +268,6 @@ INSTANTIATE_TEST_SUITE_P(Devices,
                          ::testing::ValuesIn(kDevices),
                          [](const auto& info) { return info.param; });
 
-const PluginHost& mutants() {
-  static const std::unique_ptr<PluginHost> kHost = [] {
-    auto loaded = load_plugins();
-    loaded->add_builtin(&register_precision_mutants);
-    return loaded;
-  }();
-  return *kHost;
-}
-
 Sets mutant(const std::string& path, const std::string& type, const std::string& mistake) {
   return {fmt::format("{}.type=\"mutant_{}\"", path, type),
           fmt::format("{}.mistake=\"{}\"", path, mistake),
@@ -284,7 +276,7 @@ Sets mutant(const std::string& path, const std::string& type, const std::string&
 
 TEST(PrecisionMutants, NormInBf16IsFound) {
   const auto found = [](const std::string& mistake) {
-    const Sets sets = mutant("model.block.norm", "narrow_norm", mistake);
+    const Sets sets = mutant("model.block.norm", "norm", mistake);
     return check_narrow(mutants(), {"bf16"}, with({"parallel.data=2"}, sets), Rounding::same);
   };
   EXPECT_TRUE(found("none").none()) << text(found("none"));
@@ -295,7 +287,7 @@ TEST(PrecisionMutants, NormInBf16IsFound) {
 
 TEST(PrecisionMutants, MainGradientInBf16IsFound) {
   const auto found = [](const std::string& mistake) {
-    const Sets sets = mutant("model.block.mlp.up", "narrow_column_linear", mistake);
+    const Sets sets = mutant("model.block.mlp.up", "column_linear", mistake);
     return check_narrow(mutants(), {"bf16"}, with({"parallel.data=2"}, sets), Rounding::same);
   };
   EXPECT_TRUE(found("none").none()) << text(found("none"));
@@ -318,7 +310,7 @@ TEST(PrecisionMutants, OverflowSeenByOneRankOnlyIsFound) {
                       "model.embedding.init_std=0.001",
                       "precision.loss_scale_start=65536"};
   const auto found = [&](const std::string& mistake) {
-    const Sets sets = mutant("optimizer", "scaling_optimizer", mistake);
+    const Sets sets = mutant("optimizer", "optimizer", mistake);
     return check_loss_scale(
         mutants(), "reference", with(kStages, with(sets, {"optimizer.clip=1"})), model);
   };

@@ -1,11 +1,13 @@
 #pragma once
+#include "tessera/context.hpp"
+#include "tessera/parameter.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera::testing {
 
-/// Components named "mutant_…" that do what the shipped ones do in 16 bits, and with `mistake` set
-/// are less precise than they must be, or treat the loss scale wrongly.
-void register_precision_mutants(Registrar& registrar);
+/// Writes to y what a norm of x in bf16 gives whose intermediate values are all bf16.
+void norm_in_bf16(
+    Context& cx, const Tensor& x, const Parameter& weight, const Parameter& bias, const Tensor& y);
 
 /// A step_scalars for `reference` that leaves the loss scale in the norm.
 void register_scaled_norm(Registrar& registrar);

@@ -89,14 +89,12 @@ TEST(SequenceParallelRows, ThatDoNotDivideAreRefused) {
 TEST(SequenceParallelReplicas, AMissingSumIsFoundByTheReplicaCheck) {
   const Sets rows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
   EXPECT_NO_THROW(train(tiny_config(), rows, {.steps = 3}));
-  const auto host = load_plugins();
-  host->add_builtin(&register_mutants);
   const auto run = [&] {
     train(tiny_config(),
           with(rows,
                {"model.block.norm.type=\"mutant_norm\"",
                 "model.block.norm.mistake=\"gradient_not_summed\""}),
-          {.host = host.get()});
+          {.host = &mutants()});
   };
   EXPECT_THAT(run,
               ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("replicas of parameter \"layers.0."),

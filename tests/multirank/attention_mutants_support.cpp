@@ -1,4 +1,4 @@
-#include "context_mutants_support.hpp"
+#include "mutants_support.hpp"
 
 #include <array>
 #include <cmath>
@@ -14,8 +14,9 @@ namespace tessera::testing {
 namespace {
 
 // Every rank gathers all rows, brings them into the order of positions, computes attention of all
-// of them, and keeps its own rows.
-class MutantContextAttention final : public Layer {
+// of them, and keeps its own rows. The dropout mask is one of global heads, or by mistake on every
+// rank of the tensor group that of the first.
+class MutantAttention final : public Layer {
  public:
   struct Config {
     i64 hidden = 0, heads = 0, layers = 1;
@@ -28,17 +29,17 @@ class MutantContextAttention final : public Layer {
       s.field("layers", &Config::layers, "for initial weights").from("model.layers");
       s.field("dropout", &Config::dropout, "of probabilities").from("model.dropout");
       s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
-      s.field("mistake", &Config::mistake, "what to do wrong")
-          .one_of({"none",
-                   "second_half_not_reversed",
-                   "mask_by_local_positions",
-                   "own_key_gradients_only"});
+      describe_mistake(s,
+                       {"same_mask_on_every_rank",
+                        "second_half_not_reversed",
+                        "mask_by_local_positions",
+                        "own_key_gradients_only"});
       s.slot("qkv", &Config::qkv, "projection in");
       s.slot("proj", &Config::proj, "projection out");
     }
   };
 
-  MutantContextAttention(const Config& config, BuildContext& build)
+  MutantAttention(const Config& config, BuildContext& build)
       : name_(build.scope()),
         mistake_(config.mistake),
         hidden_(build.slot("hidden")),
@@ -57,6 +58,7 @@ class MutantContextAttention final : public Layer {
     spec_.causal = true;
     spec_.dropout = config.dropout;
     spec_.key = build.random_site("attention");
+    if (mistake_ == "same_mask_on_every_rank") return;
     spec_.head_offset = build.mesh().coordinate(Axis::tensor) * heads;
   }
 
@@ -145,8 +147,8 @@ class MutantContextAttention final : public Layer {
 
 }  // namespace
 
-void register_context_mutants(Registrar& registrar) {
-  registrar.add<Layer, MutantContextAttention>("mutant_context_attention", "attention");
+void register_attention_mutant(Registrar& registrar) {
+  registrar.add<Layer, MutantAttention>("mutant_attention", "attention");
 }
 
 }  // namespace tessera::testing
