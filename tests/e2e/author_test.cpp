@@ -25,11 +25,6 @@ std::vector<std::string> kinds() {
   return names;
 }
 
-std::string contents(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 TEST(New, IsThereForEachKindThatAuthorsWrite) {
   EXPECT_THAT(kinds(),
               ::testing::ElementsAre("communicator",
@@ -54,13 +49,13 @@ TEST(New, IsThereForEachKindThatAuthorsWrite) {
 
 TEST(New, TheTemplatesAreTheExamples) {
   const TestFolder folder;
-  const ProcessResult result =
-      run_tessera({"new", "layer", "geglu", "--into", folder.path() / "deep/down"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("ctest --test-dir build"));
+  EXPECT_THAT(run_tessera({"new", "layer", "geglu", "--into", folder.path() / "deep/down"}),
+              Prints(0, "ctest --test-dir build"));
   const fs::path example = TESSERA_SOURCE_DIR "/examples/plugin_layer";
   for (const char* file : {"CMakeLists.txt", "geglu.cpp", "geglu.toml", "test.cpp", "README.md"}) {
-    EXPECT_EQ(contents(folder.path() / "deep/down/geglu" / file), contents(example / file)) << file;
+    EXPECT_EQ(testing::read_file(folder.path() / "deep/down/geglu" / file),
+              testing::read_file(example / file))
+        << file;
   }
 }
 
@@ -72,13 +67,13 @@ TEST(New, NamesAreReplacedAndWordsAreNot) {
   const fs::path made = folder.path() / "two_words";
   EXPECT_TRUE(fs::is_regular_file(made / "two_words.cpp"));
   EXPECT_TRUE(fs::is_regular_file(made / "two_words.toml"));
-  const std::string source = contents(made / "two_words.cpp");
+  const std::string source = testing::read_file(made / "two_words.cpp");
   EXPECT_THAT(source, HasSubstr("class TwoWords final : public UpdateRule"));
   EXPECT_THAT(source, HasSubstr("struct TwoWordsArgs {"));
   EXPECT_THAT(source, HasSubstr("kName = \"example.two_words\""));
-  EXPECT_THAT(contents(made / "two_words.toml"), HasSubstr("type = \"two_words\""));
+  EXPECT_THAT(testing::read_file(made / "two_words.toml"), HasSubstr("type = \"two_words\""));
   for (const auto& entry : fs::directory_iterator(made)) {
-    const std::string text = contents(entry.path());
+    const std::string text = testing::read_file(entry.path());
     for (const char* old : {"signum", "Signum"}) {
       EXPECT_EQ(text.find(old), std::string::npos) << entry.path();
     }
@@ -110,10 +105,8 @@ TEST(New, RefusesWhatItCannotWrite) {
   EXPECT_THAT(refused("layer", std::string(300, 'a')),
               HasSubstr("the name of a plugin has at most 64 letters, and this one has 300"));
   folder.write("mine/notes.txt", "kept");
-  const ProcessResult result =
-      run_tessera({"new", "layer", "mine", "--into", folder.path().string()});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("mine exists already: nothing was written"));
+  EXPECT_THAT(run_tessera({"new", "layer", "mine", "--into", folder.path().string()}),
+              Exits(2, "mine exists already: nothing was written"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "mine"), {}), 1);
 }
 
@@ -198,12 +191,10 @@ TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
                    "[model]\ntype = \"gpt\"\nlayers = 1\nhidden = 16\nheads = 2\n"
                    "[optimizer.rule]\ntype = \"test_halve\"\n[lr]\npeak = 1e-3\n"
                    "[data]\ntype = \"text\"\npath = \"" TESSERA_SOURCE_DIR "/LICENSE\"\n");
-  const ProcessResult result = run_tessera({"config", "check", file});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("run.toml:16:8: [optimizer.rule] type = \"test_halve\": the device \"cpu\" has "
-                "no operation \"test.halve\""));
+  EXPECT_THAT(run_tessera({"config", "check", file}),
+              Exits(2,
+                    "run.toml:16:8: [optimizer.rule] type = \"test_halve\": the device \"cpu\" has "
+                    "no operation \"test.halve\""));
 }
 
 // The lines of the compiler's output that are errors.

@@ -69,19 +69,17 @@ class BadSteps : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(BadSteps, StopNamesTheStep) {
-  const ProcessResult result = run_.train(sets("run", "stop"));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.last_error(),
-              AllOf(HasSubstr("the loss of step "),
-                    HasSubstr("is more than check.loss_rise = 1.3 times the mean of the steps"),
-                    HasSubstr("the newest checkpoint before it is " + run_.at("run"))));
+  EXPECT_THAT(run_.train(sets("run", "stop")),
+              EndsOn(1,
+                     "the loss of step ",
+                     "is more than check.loss_rise = 1.3 times the mean of the steps",
+                     "the newest checkpoint before it is " + run_.at("run")));
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
 
 TEST_P(BadSteps, SkipLeavesTheUpdateOut) {
-  const ProcessResult result = run_.train(sets("run", "skip"));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("its update is left out, 1 of check.bad_steps = 3 in a row"));
+  EXPECT_THAT(run_.train(sets("run", "skip")),
+              Exits(0, "its update is left out, 1 of check.bad_steps = 3 in a row"));
   EXPECT_EQ(run_.metrics("run").size(), 40U);
   EXPECT_GE(skipped(run_.metrics("run")), 1);
   // Whether a step is skipped or passed over, nothing is learned from it.
@@ -90,9 +88,8 @@ TEST_P(BadSteps, SkipLeavesTheUpdateOut) {
 }
 
 TEST_P(BadSteps, RewindPassesOverTheBatchAlsoInARunThatIsKilled) {
-  const ProcessResult result = run_.train(sets("whole", "rewind"));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("whole/checkpoints/step-")));
+  EXPECT_THAT(run_.train(sets("whole", "rewind")),
+              Exits(0, ": going back to " + run_.at("whole/checkpoints/step-")));
   const std::vector<std::string> whole = run_.metrics("whole");
   EXPECT_EQ(whole.size(), 40U);
   EXPECT_GE(skipped(whole), 1);
@@ -117,9 +114,8 @@ TEST_P(BadSteps, RewindPassesOverTheBatchAlsoInARunThatIsKilled) {
 TEST_P(BadSteps, RewindGoesOnWithReplays) {
   std::vector<std::string> replayed = sets("replayed", "rewind");
   replayed.emplace_back("graph.type=full_iteration");
-  const ProcessResult result = run_.train(replayed);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("replayed/checkpoints/step-")));
+  EXPECT_THAT(run_.train(replayed),
+              Exits(0, ": going back to " + run_.at("replayed/checkpoints/step-")));
   ASSERT_EQ(run_.train(sets("eager", "rewind")).exit_code, 0);
   EXPECT_THAT(run_.metrics("replayed"), ElementsAreArray(run_.metrics("eager")));
 }
@@ -166,9 +162,8 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
     return sets;
   };
   ASSERT_EQ(run_.train(rising(6, "1e-3")).exit_code, 0);
-  const ProcessResult result = train_from(6, rising(40, "1e30"));
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
+  EXPECT_THAT(train_from(6, rising(40, "1e30")),
+              EndsOn(1, "more than check.bad_steps = 3 in a row"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
 }
 
@@ -176,10 +171,10 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
 TEST_P(BadSteps, ACheckpointWithWhichNoBatchIsGoodIsGivenUp) {
   ASSERT_EQ(run_.train(until(4, "1e-3", "rewind")).exit_code, 0);
   ASSERT_EQ(train_from(4, until(5, "1e30", "rewind")).exit_code, 0);
-  const ProcessResult result = train_from(5, until(12, "1e-3", "rewind"));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("no batch has a good loss with the parameters of "));
-  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
+  EXPECT_THAT(train_from(5, until(12, "1e-3", "rewind")),
+              Exits(0,
+                    "no batch has a good loss with the parameters of ",
+                    ": going back to " + run_.at("run/checkpoints/step-4")));
   EXPECT_TRUE(std::filesystem::is_directory(run_.at("run/checkpoints/step-5.bad")));
   EXPECT_EQ(run_.metrics("run").size(), 12U);
   EXPECT_EQ(skipped(run_.metrics("run")), 3) << "what broke them, and both batches";
@@ -207,14 +202,11 @@ TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
 // Parameters that no step has tried push no older ones out.
 TEST_P(BadSteps, NothingIsSavedBetweenBadStepsThatAreLeftOut) {
   ASSERT_EQ(run_.train(until(4, "1e-3", "skip")).exit_code, 0);
-  const ProcessResult result = train_from(4, until(12, "1e30", "skip"));
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.last_error(),
-              HasSubstr("step-5, and no step was good with its parameters; a lower learning rate"));
+  EXPECT_THAT(train_from(4, until(12, "1e30", "skip")),
+              EndsOn(1, "step-5, and no step was good with its parameters; a lower learning rate"));
   EXPECT_THAT(run_.checkpoints("run"), AllOf(Contains("step-4"), Not(Contains("step-6"))));
-  const ProcessResult end = run_.train(until(6, "1e-3", "skip"));
-  EXPECT_EQ(end.exit_code, 0) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("step 6 was bad, and so may be the parameters that its check"));
+  EXPECT_THAT(run_.train(until(6, "1e-3", "skip")),
+              Exits(0, "step 6 was bad, and so may be the parameters that its check"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
 }
 
@@ -250,10 +242,9 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
 
 TEST(BadStepsConfiguration, WhatCannotWorkIsRefused) {
   const TinyRun run;
-  const ProcessResult nothing =
-      run.train(TinyRun::steps(5, "run", {"check.on_bad_step=rewind", "checkpoint.every_steps=0"}));
-  EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.err, HasSubstr("has no checkpoint to go back to: set checkpoint.every_step"));
+  EXPECT_THAT(
+      run.train(TinyRun::steps(5, "run", {"check.on_bad_step=rewind", "checkpoint.every_steps=0"})),
+      Exits(2, "has no checkpoint to go back to: set checkpoint.every_step"));
   const auto unsaved = [&](const std::string& every_steps) {
     return run.train(TinyRun::steps(5,
                                     "run",
@@ -263,9 +254,8 @@ TEST(BadStepsConfiguration, WhatCannotWorkIsRefused) {
   };
   EXPECT_THAT(unsaved("2").err, HasSubstr("to go back to: set checkpoint.save = true, or choose"));
   EXPECT_THAT(unsaved("0").err, HasSubstr("checkpoint.every_steps and checkpoint.save = true, or"));
-  const ProcessResult rise = run.train(TinyRun::steps(5, "run", {"check.loss_rise=0.5"}));
-  EXPECT_EQ(rise.exit_code, 2);
-  EXPECT_THAT(rise.err, HasSubstr("loss_rise = 0.5: every loss that does not fall would be bad"));
+  EXPECT_THAT(run.train(TinyRun::steps(5, "run", {"check.loss_rise=0.5"})),
+              Exits(2, "loss_rise = 0.5: every loss that does not fall would be bad"));
 }
 
 }  // namespace bad_steps_test

@@ -6,8 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "program_support.hpp"
@@ -125,9 +123,7 @@ TEST(CliRanks, Picture) {
   const auto draw = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"ranks", "--svg", file});
     output_of(run_tessera(std::move(more)));
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
+    return testing::read_file(file);
   };
   const std::string svg = draw({"--world-size", "8", "--tp", "2", "--pp", "2"});
   EXPECT_THAT(svg,
@@ -347,11 +343,9 @@ TEST_F(CliConfig, APluginThatCrashesTheProcessIsNamed) {
   const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
   for (const auto& [name, how] : {std::pair{"crash_on_load", "SIGSEGV (Segmentation fault)"},
                                   std::pair{"crashes", "SIGABRT (Aborted)"}}) {
-    const ProcessResult result =
-        config({"check", file, "--set", "plugins.path=" + kPlugins + name});
-    EXPECT_NE(result.exit_code, 0);
-    EXPECT_THAT(result.err,
-                HasSubstr(std::string("crashed by ") + how +
+    EXPECT_THAT(config({"check", file, "--set", "plugins.path=" + kPlugins + name}),
+                Exits(::testing::Ne(0),
+                      std::string("crashed by ") + how +
                           " in the static constructors or the registration of \"" + kPlugins +
                           name + "/libtessera_test_" + name + ".so\""));
   }

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "common/gpt2_files.hpp"
@@ -53,10 +51,7 @@ class ConvertFolder : public ::testing::Test {
   void write(const std::string& file, const json& content) const {
     run_.folder.write("theirs/" + file, content.dump());
   }
-  std::string read(const std::string& name) const {
-    std::ifstream in(run_.at(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string read(const std::string& name) const { return run_.folder.read(name); }
   std::string ids(const std::string& folder, const std::string& text) const {
     const ProcessResult result =
         run_tessera({"generate", "--checkpoint", run_.at(folder), "--prompt", text, "--ids"});
@@ -230,11 +225,10 @@ TEST_F(ConvertFolder, NumbersOfTokensAreToldWhereNoTokenizerKeepsThem) {
   json changed = config_;
   changed["eos_token_id"] = 5;
   write("config.json", changed);
-  const ProcessResult result = convert("theirs", "ours");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("theirs: eos_token_id = 5 is kept with a tokenizer only, and none is "
-                        "converted"));
+  EXPECT_THAT(convert("theirs", "ours"),
+              Exits(0,
+                    "theirs: eos_token_id = 5 is kept with a tokenizer only, and none is "
+                    "converted"));
 }
 
 TEST_F(ConvertFolder, AnotherClassOfModelIsRefused) {
@@ -247,20 +241,17 @@ TEST_F(ConvertFolder, AnotherClassOfModelIsRefused) {
   json changed = config_;
   changed["architectures"] = {"GPT2Model"};
   write("config.json", changed);
-  const ProcessResult result = convert("theirs", "ours");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("theirs/config.json has architectures = [\"GPT2Model\"]: the model is read "
-                        "as GPT2LMHeadModel"));
+  EXPECT_THAT(convert("theirs", "ours"),
+              Exits(0,
+                    "theirs/config.json has architectures = [\"GPT2Model\"]: the model is read "
+                    "as GPT2LMHeadModel"));
 }
 
 TEST_F(ConvertFolder, AFolderWithoutATokenizerSaysWhatReadsText) {
-  const ProcessResult result = convert("theirs", "ours");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(
-      result.out,
-      HasSubstr("the folder has no tokenizer: its text is read by the tokenizer \"byte\", a "
-                "token a byte\n"));
+  EXPECT_THAT(convert("theirs", "ours"),
+              Prints(0,
+                     "the folder has no tokenizer: its text is read by the tokenizer \"byte\", a "
+                     "token a byte\n"));
   const json back = json::parse(read("theirs/config.json"));
   EXPECT_TRUE(back.at("eos_token_id").is_null());  // an absent key means 50256 there
   EXPECT_TRUE(back.at("bos_token_id").is_null());
@@ -291,9 +282,8 @@ TEST_F(ConvertFolder, FilesThatAreUnknownAreRefused) {
   }
   std::filesystem::create_directory(run_.at("theirs/onnx"));
   write("generation_config.json", {{"transformers_version", "5"}, {"temperature", 0.7}});
-  const ProcessResult result = convert("theirs", "ours");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("generation_config.json is not kept: temperature = 0.7"));
+  EXPECT_THAT(convert("theirs", "ours"),
+              Exits(0, "generation_config.json is not kept: temperature = 0.7"));
   write("generation_config.json", {{"mystery", 1}});
   EXPECT_THAT(refused(), HasSubstr("generation_config.json has mystery = 1"));
   write("generation_config.json", json::object());

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -49,10 +47,7 @@ class Convert : public ::testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
   }
-  std::string read(const std::string& name) const {
-    std::ifstream in(run_.at(name));
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string read(const std::string& name) const { return run_.folder.read(name); }
   TinyRun run_;
   Gpt2Files files_;
 };
@@ -65,10 +60,9 @@ TEST_F(Convert, TextIsReadWithTheModelsTokenizer) {
   EXPECT_EQ(read("ours/tokenizer/merges.txt"), files_.merges());
   // A folder that has moved is found with --set; without it the error names the file.
   fs::rename(run_.at("ours"), run_.at("moved"));
-  const ProcessResult lost =
-      run_tessera({"generate", "--checkpoint", run_.at("moved"), "--prompt", "the", "--ids"});
-  EXPECT_EQ(lost.exit_code, 2);
-  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/vocab.json does not exist"));
+  EXPECT_THAT(
+      run_tessera({"generate", "--checkpoint", run_.at("moved"), "--prompt", "the", "--ids"}),
+      Exits(2, "ours/tokenizer/vocab.json does not exist"));
   EXPECT_EQ(generated("moved",
                       {"--prompt",
                        "the",
@@ -124,10 +118,8 @@ TEST_F(Convert, BackTakesTheTokenizerAlong) {
 // What a converter passes over is told, and what it could not bring too.
 TEST_F(Convert, AConverterThatIsNotLoadedIsTold) {
   run_.folder.write("plugins/libtessera_mine.so", "no library");
-  const ProcessResult result =
-      convert("ours", "back", {"--converter", "mine", "--path", run_.at("plugins")});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("no plugin brings a converter \"mine\"\n  not loaded: "));
+  EXPECT_THAT(convert("ours", "back", {"--converter", "mine", "--path", run_.at("plugins")}),
+              Exits(2, "no plugin brings a converter \"mine\"\n  not loaded: "));
 }
 
 // Files are as large as those of transformers: none is larger, unless a single tensor is.
@@ -149,9 +141,8 @@ TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
   EXPECT_GT(index["metadata"]["total_size"].get<i64>(), bytes - headers);
   EXPECT_FALSE(fs::exists(run_.at("back/model.safetensors")));
   ASSERT_EQ(convert("back", "again").exit_code, 0);
-  const ProcessResult useless = convert("back", "no", {"--max-shard-size", "40KB"});
-  EXPECT_EQ(useless.exit_code, 2);
-  EXPECT_THAT(useless.err, HasSubstr("--max-shard-size is for a checkpoint that becomes a model"));
+  EXPECT_THAT(convert("back", "no", {"--max-shard-size", "40KB"}),
+              Exits(2, "--max-shard-size is for a checkpoint that becomes a model"));
   EXPECT_EQ(run_tessera({"checkpoint", "diff", run_.at("ours"), run_.at("again")}).exit_code, 0);
 }
 
@@ -159,18 +150,16 @@ TEST_F(Convert, WithoutItsTypeAModelNeedsTheNameOfAConverter) {
   auto config = nlohmann::json::parse(read("theirs/config.json"));
   ASSERT_EQ(config.erase("model_type"), 1U);
   run_.folder.write("theirs/config.json", config.dump());
-  const ProcessResult untold = convert("theirs", "untold");
-  EXPECT_EQ(untold.exit_code, 2);
-  EXPECT_THAT(untold.err,
-              HasSubstr("theirs/config.json: the key \"model_type\" is missing, which says what "
-                        "converter to take: name one with --converter; there are "));
+  EXPECT_THAT(convert("theirs", "untold"),
+              Exits(2,
+                    "theirs/config.json: the key \"model_type\" is missing, which says what "
+                    "converter to take: name one with --converter; there are "));
   const ProcessResult named = convert("theirs", "named", {"--converter", "gpt2"});
   EXPECT_EQ(named.exit_code, 0) << named.err;
   config["model_type"] = "bird";
   run_.folder.write("theirs/config.json", config.dump());
-  const ProcessResult unknown = convert("theirs", "unknown");
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("there is no converter for model_type \"bird\"; there are "));
+  EXPECT_THAT(convert("theirs", "unknown"),
+              Exits(2, "there is no converter for model_type \"bird\"; there are "));
 }
 
 TEST_F(Convert, AFolderMayEndWithASlash) {
@@ -184,10 +173,10 @@ TEST_F(Convert, AModelThatCannotBeIsAnErrorOfItsConfigJson) {
   auto config = nlohmann::json::parse(read("theirs/config.json"));
   config["n_head"] = 5;
   run_.folder.write("theirs/config.json", config.dump());
-  const ProcessResult wrong = convert("theirs", "wrong");
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("theirs/config.json, as TOML of converter gpt2:"));
-  EXPECT_THAT(wrong.err, HasSubstr("hidden size 24 does not divide into 5"));
+  EXPECT_THAT(convert("theirs", "wrong"),
+              Exits(2,
+                    "theirs/config.json, as TOML of converter gpt2:",
+                    "hidden size 24 does not divide into 5"));
 }
 
 // One step with these settings, as a model of the other form in "theirs".
@@ -204,12 +193,10 @@ TEST(ConvertBack, BlocksOfSeveralKindsAreRefused) {
            {"model.blocks.b.attention.heads", "2"},
            {"model.blocks.b.mlp.ffn", "48"}}) {
     const TinyRun run;
-    const ProcessResult back =
-        to_theirs(run, {"model.pattern=\"a b\"", "model.blocks.a={}", key + "=" + value});
-    EXPECT_EQ(back.exit_code, 2) << key;
-    EXPECT_THAT(back.err,
-                HasSubstr(key + " = " + value +
-                          " differs from [model.block]: GPT-2 has blocks of one kind"));
+    EXPECT_THAT(
+        to_theirs(run, {"model.pattern=\"a b\"", "model.blocks.a={}", key + "=" + value}),
+        Exits(2, key + " = " + value + " differs from [model.block]: GPT-2 has blocks of one kind"))
+        << key;
     EXPECT_FALSE(fs::exists(run.at("theirs")));
   }
 }
@@ -244,19 +231,17 @@ TEST_F(Convert, ValuesThatAreNotFiniteAreAnErrorWithoutARun) {
   std::string model = read("theirs/model.safetensors");
   model.replace(model.size() - 4, 4, "\xff\xff\xff\xff");  // NaN in the last tensor
   run_.folder.write("theirs/model.safetensors", model);
-  const ProcessResult result = convert("theirs", "broken");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("\" has values that are not finite, as after a divergence: training cannot "
-                        "go on from them"));
+  EXPECT_THAT(convert("theirs", "broken"),
+              Exits(1,
+                    "\" has values that are not finite, as after a divergence: training cannot "
+                    "go on from them"));
   EXPECT_FALSE(fs::exists(run_.at("broken")));
 }
 
 TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {
   fs::remove(run_.at("theirs/merges.txt"));
-  const ProcessResult half = convert("theirs", "half");
-  EXPECT_EQ(half.exit_code, 2);
-  EXPECT_THAT(half.err, HasSubstr("theirs has vocab.json without merges.txt; --no-tokenizer"));
+  EXPECT_THAT(convert("theirs", "half"),
+              Exits(2, "theirs has vocab.json without merges.txt; --no-tokenizer"));
   const ProcessResult alone = convert("theirs", "alone", {"--no-tokenizer"});
   EXPECT_EQ(alone.exit_code, 0);
   EXPECT_THAT(alone.out,

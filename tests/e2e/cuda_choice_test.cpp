@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,11 +44,6 @@ std::string refusal(const Variables& environment, std::vector<std::string> sets 
   return result.err;
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 int times(const std::string& text, const std::string& what) {
   int count = 0;
   for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
@@ -74,9 +67,9 @@ TEST(CudaChoice, AutoTakesTheGpuAndSaysWhy) {
   EXPECT_THAT(result.out,
               HasSubstr("; GPU 0 of 1, GPU-656d756c-6174-6564-2047-505520000000, 4.00 GiB of 4.00 "
                         "GiB free\n"));
-  EXPECT_THAT(text_of(out + "/resolved.toml"),
+  EXPECT_THAT(testing::read_file(out + "/resolved.toml"),
               AllOf(HasSubstr("type = \"cuda_emulated\" "), HasSubstr("\"auto\": 1 GPU is visi")));
-  EXPECT_THAT(text_of(out + "/history.jsonl"), Not(HasSubstr("GiB free")));
+  EXPECT_THAT(testing::read_file(out + "/history.jsonl"), Not(HasSubstr("GiB free")));
 }
 
 TEST(CudaChoice, AutoIsTheCpuWhereNoGpuCanBeUsed) {
@@ -99,19 +92,13 @@ TEST(CudaChoice, AutoIsTheCpuWhereNoGpuCanBeUsed) {
   for (const auto& [environment, why] : machines) {
     ProcessOptions options;
     options.environment = environment;
-    const ProcessResult check =
-        run_tessera(on_device("auto", {"config", "check", kShakespeare}), options);
-    EXPECT_EQ(check.exit_code, 0) << check.err;
-    EXPECT_THAT(check.err,
-                AllOf(HasSubstr("[device] type = \"auto\" is \"cpu\" here: "),
-                      HasSubstr("cuda_emulated: " + why)));
+    EXPECT_THAT(run_tessera(on_device("auto", {"config", "check", kShakespeare}), options),
+                Exits(0, "[device] type = \"auto\" is \"cpu\" here: ", "cuda_emulated: " + why));
   }
   ProcessOptions laptop;
   laptop.environment = machines.front().first;
-  const ProcessResult plan =
-      run_tessera(on_device("auto", {"plan", kShakespeare, "--world", "1"}), laptop);
-  EXPECT_EQ(plan.exit_code, 0) << plan.err;
-  EXPECT_THAT(plan.err, HasSubstr("[device] type = \"auto\" is \"cpu\" here: "));
+  EXPECT_THAT(run_tessera(on_device("auto", {"plan", kShakespeare, "--world", "1"}), laptop),
+              Exits(0, "[device] type = \"auto\" is \"cpu\" here: "));
 }
 
 TEST(CudaChoice, ARunOnTheCpuBesideAGpuSaysSoOnce) {
@@ -128,9 +115,8 @@ TEST(CudaChoice, ARunOnTheCpuBesideAGpuSaysSoOnce) {
 }
 
 TEST(CudaChoice, AnIndexNamesTheGpu) {
-  const ProcessResult second = trained_where({{"TESSERA_EMULATED_GPUS", "2"}}, {"device.index=1"});
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.out, HasSubstr("; GPU 1 of 2 by device.index, GPU-"));
+  EXPECT_THAT(trained_where({{"TESSERA_EMULATED_GPUS", "2"}}, {"device.index=1"}),
+              Prints(0, "; GPU 1 of 2 by device.index, GPU-"));
   EXPECT_THAT(refusal({{"TESSERA_EMULATED_GPUS", "2"}}, {"device.index=2"}),
               AllOf(HasSubstr("device.index: there is no GPU 2: 2 GPUs are visible, and they count "
                               "from 0"),
@@ -165,13 +151,11 @@ TEST(CudaChoice, NeedsADriverAndAGpu) {
 }
 
 TEST(CudaChoice, NeedsAGpuThatOthersDoNotHold) {
-  const ProcessResult held = trained_where({{"TESSERA_EMULATED_FAULT", "held"}});
-  EXPECT_EQ(held.exit_code, 1);
-  EXPECT_THAT(
-      held.err,
-      HasSubstr("device \"cuda_emulated\": GPU 0 (Emulated GPU) cannot be used: devices are "
-                "busy or unavailable (cudaErrorDevicesUnavailable); nvidia-smi shows who "
-                "else does"));
+  EXPECT_THAT(trained_where({{"TESSERA_EMULATED_FAULT", "held"}}),
+              Exits(1,
+                    "device \"cuda_emulated\": GPU 0 (Emulated GPU) cannot be used: devices are "
+                    "busy or unavailable (cudaErrorDevicesUnavailable); nvidia-smi shows who "
+                    "else does"));
 }
 
 TEST(CudaChoice, NeedsCodeForTheGpu) {
@@ -212,13 +196,10 @@ TEST(CudaChoice, RefusesMoreRanksThanGpusBeforeAnyStarts) {
 TEST(CudaChoice, RanksMayShareAGpu) {
   std::vector<std::string> sets = {"device.share=2", "comm.staged=true"};
   sets.insert(sets.end(), kTwoRanks.begin(), kTwoRanks.end());
-  const ProcessResult one = trained_where({}, sets);
-  EXPECT_EQ(one.exit_code, 0) << one.err;
-  EXPECT_THAT(one.out, HasSubstr("; GPU 0 of 1, GPU-"));
-  const ProcessResult second = trained_where(
-      {{"TESSERA_EMULATED_GPUS", "4"}, {"CUDA_VISIBLE_DEVICES", "3"}}, std::move(sets));
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.out, HasSubstr("GPU 0 of 1, GPU-656d756c-6174-6564-2047-505520000003, "));
+  EXPECT_THAT(trained_where({}, sets), Prints(0, "; GPU 0 of 1, GPU-"));
+  EXPECT_THAT(trained_where({{"TESSERA_EMULATED_GPUS", "4"}, {"CUDA_VISIBLE_DEVICES", "3"}},
+                            std::move(sets)),
+              Prints(0, "GPU 0 of 1, GPU-656d756c-6174-6564-2047-505520000003, "));
 }
 
 TEST(CudaChoice, MfuCountsGpus) {
@@ -232,7 +213,7 @@ TEST(CudaChoice, MfuCountsGpus) {
   sets.insert(sets.end(), kTwoRanks.begin(), kTwoRanks.end());
   const ProcessResult result = run_tessera(training("cuda_emulated", out, sets));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::string line = text_of(out + "/metrics.jsonl");
+  const std::string line = testing::read_file(out + "/metrics.jsonl");
   const auto achieved = testing::metric_in(line, "flops_per_second"),
              mfu = testing::metric_in(line, "mfu");
   ASSERT_TRUE(achieved && mfu) << line;
@@ -240,17 +221,16 @@ TEST(CudaChoice, MfuCountsGpus) {
 }
 
 TEST(CudaChoice, CalibratesWithAGpuForEachRank) {
-  const ProcessResult result = run_tessera({"calibrate",
-                                            "--device",
-                                            "cuda_emulated",
-                                            "--path",
-                                            TESSERA_BUILD_DIR "/tests/cuda",
-                                            "--ranks",
-                                            "2"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("device \"cuda_emulated\": 1 GPU is visible, and --ranks is 2: each rank "
-                        "needs a unit of its own"));
+  EXPECT_THAT(run_tessera({"calibrate",
+                           "--device",
+                           "cuda_emulated",
+                           "--path",
+                           TESSERA_BUILD_DIR "/tests/cuda",
+                           "--ranks",
+                           "2"}),
+              Exits(2,
+                    "device \"cuda_emulated\": 1 GPU is visible, and --ranks is 2: each rank "
+                    "needs a unit of its own"));
 }
 
 // --- ranks that do not fit together ---
@@ -354,32 +334,31 @@ TEST(CudaRanks, BeyondTheVisibleGpusAreRefused) {
 // --- while it runs ---
 
 TEST(CudaChoice, TellsWhoHoldsTheMemoryWhereThereIsNoMore) {
-  const ProcessResult result =
+  EXPECT_THAT(
       trained_where({{"TESSERA_EMULATED_MEMORY", std::to_string(40 << 20)},
-                     {"TESSERA_EMULATED_OTHERS", std::to_string(8 << 20)}});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              MatchesRegex("(.|\n)*out of memory: [0-9]+ bytes for [a-z]+; [0-9]+ bytes are in use "
-                           "\\([0-9.]+ .?i?B of [a-z]+.*\\) and [0-9]+ reserved, [0-9.]+ .?i?B of "
-                           "the GPU's 40.0 MiB are free, and 8.00 MiB are held by CUDA and other "
-                           "processes, which nvidia-smi names. A smaller \\[batch\\] micro, "
-                           "recompute or more ranks need less(.|\n)*"));
+                     {"TESSERA_EMULATED_OTHERS", std::to_string(8 << 20)}}),
+      Exits(1,
+            MatchesRegex("(.|\n)*out of memory: [0-9]+ bytes for [a-z]+; [0-9]+ bytes are in use "
+                         "\\([0-9.]+ .?i?B of [a-z]+.*\\) and [0-9]+ reserved, [0-9.]+ .?i?B of "
+                         "the GPU's 40.0 MiB are free, and 8.00 MiB are held by CUDA and other "
+                         "processes, which nvidia-smi names. A smaller \\[batch\\] micro, "
+                         "recompute or more ranks need less(.|\n)*")));
 }
 
 TEST(CudaChoice, NamesWhatWasLaunchedWhereAKernelLeavesItsMemory) {
   const Variables fault = {{"TESSERA_EMULATED_FAULT", "400"}};
-  const ProcessResult later = trained_where(fault);
-  EXPECT_EQ(later.exit_code, 1);
-  EXPECT_THAT(later.err,
-              MatchesRegex("(.|\n)*: an illegal memory access was encountered "
-                           "\\(cudaErrorLaunchFailure\\); nothing more runs on this GPU. Launched "
-                           "last was \"[a-z_]+\"; device.debug = true waits for each and names the "
-                           "one that failed(.|\n)*"));
-  const ProcessResult at_once = trained_where(fault, {"device.debug=true"});
-  EXPECT_EQ(at_once.exit_code, 1);
-  EXPECT_THAT(at_once.err,
-              MatchesRegex("(.|\n)*operation \"[a-z_]+\": the work of this launch: an illegal "
-                           "memory access was encountered \\(cudaErrorLaunchFailure\\)(.|\n)*"));
+  EXPECT_THAT(
+      trained_where(fault),
+      Exits(1,
+            MatchesRegex("(.|\n)*: an illegal memory access was encountered "
+                         "\\(cudaErrorLaunchFailure\\); nothing more runs on this GPU. Launched "
+                         "last was \"[a-z_]+\"; device.debug = true waits for each and names the "
+                         "one that failed(.|\n)*")));
+  EXPECT_THAT(
+      trained_where(fault, {"device.debug=true"}),
+      Exits(1,
+            MatchesRegex("(.|\n)*operation \"[a-z_]+\": the work of this launch: an illegal "
+                         "memory access was encountered \\(cudaErrorLaunchFailure\\)(.|\n)*")));
 }
 
 }  // namespace cuda_choice_test

@@ -28,10 +28,9 @@ TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
 TEST(Examples, TheTextGoesIntoNoFolderThatHasOtherFiles) {
   const testing::TestFolder folder;
   folder.write("notes.md", "mine");
-  const ProcessResult result = run_process(
-      {TESSERA_SOURCE_DIR "/examples/fetch_shakespeare.sh", folder.path().string() + "/"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, ::testing::HasSubstr("has other files; give an empty folder"));
+  EXPECT_THAT(run_process({TESSERA_SOURCE_DIR "/examples/fetch_shakespeare.sh",
+                           folder.path().string() + "/"}),
+              Exits(1, ::testing::HasSubstr("has other files; give an empty folder")));
   EXPECT_EQ(folder.read("notes.md"), "mine");
 }
 

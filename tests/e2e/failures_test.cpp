@@ -5,8 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "train_support.hpp"
@@ -22,11 +20,6 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 int lines(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
-
-std::string read(const std::string& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // A training whose last norm fails as `how` says, after some steps.
 class Failures : public ::testing::Test {
@@ -85,7 +78,7 @@ TEST_F(Failures, ARankThatNeverComesIsNamed) {
 // A save may take minutes: it is the rank's pulse that is missed, not the rank.
 TEST_F(Failures, ARankThatFreezesWithinASaveIsNamed) {
   for (const char* asynchronous : {"false", "true"}) {
-    const ProcessResult result =
+    EXPECT_THAT(
         run_.train(TinyRun::steps(2000,
                                   "run",
                                   {broken_plugins(),
@@ -93,10 +86,8 @@ TEST_F(Failures, ARankThatFreezesWithinASaveIsNamed) {
                                    "parallel.data=2",
                                    "comm.timeout_s=2",
                                    "checkpoint.every_steps=5",
-                                   std::string("checkpoint.asynchronous=") + asynchronous}));
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.last_error(), StartsWith("rank 0 is stopped (by SIGSTOP or a debugger)"))
-        << result.err;
+                                   std::string("checkpoint.asynchronous=") + asynchronous})),
+        EndsOn(1, StartsWith("rank 0 is stopped (by SIGSTOP or a debugger)")));
   }
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
@@ -111,7 +102,7 @@ TEST_F(Failures, CtrlZStopsTheRanksToo) {
   const std::vector<pid_t> all = {
       run.pid(), rank_process(run_.mark(), 0), rank_process(run_.mark(), 1)};
   const auto stopped = [](pid_t pid) {
-    const std::string stat = read("/proc/" + std::to_string(pid) + "/stat");
+    const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
     return stat.find(") T ") != std::string::npos;
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -159,7 +150,7 @@ TEST_F(Failures, TheRecordsNameARankThatLeftNone) {
   ASSERT_TRUE(run.shows("step", 5)) << run.err();
   kill(rank_process(run_.mark(), 1), SIGSTOP);
   EXPECT_EQ(run.wait().exit_code, 1);
-  EXPECT_THAT(read(run_.at("run/flight_records.txt")),
+  EXPECT_THAT(read_file(run_.at("run/flight_records.txt")),
               AllOf(HasSubstr(" rank 0 fails: "),
                     HasSubstr("all_reduce"),
                     ContainsRegex("rank 1 left no record; in step [0-9]+ it ended so: .*\n"
@@ -168,15 +159,12 @@ TEST_F(Failures, TheRecordsNameARankThatLeftNone) {
 
 TEST_F(Failures, ARankThatLoopsIsNamed) {
   for (const char* communicator : {"shm", "gloo"}) {
-    const ProcessResult result = run_.train(broken("spin",
-                                                   {"parallel.tensor=2",
-                                                    "model.head.norm.rank=1",
-                                                    "comm.timeout_s=2",
-                                                    std::string("comm.type=") + communicator}));
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.last_error(),
-                HasSubstr("rank 1 neither reports nor moves: its process lives and waits for no"))
-        << result.err;
+    EXPECT_THAT(run_.train(broken("spin",
+                                  {"parallel.tensor=2",
+                                   "model.head.norm.rank=1",
+                                   "comm.timeout_s=2",
+                                   std::string("comm.type=") + communicator})),
+                EndsOn(1, "rank 1 neither reports nor moves: its process lives and waits for no"));
   }
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
@@ -194,15 +182,16 @@ TEST_F(Failures, TheCauseComesLastInAFewLinesAndTheRecordsAreInAFile) {
   const std::string file = run_.at("run/flight_records.txt");
   const std::size_t named = result.err.find("what each rank did last: " + file);
   EXPECT_LT(named, cause) << result.err;
-  EXPECT_THAT(read(file), AllOf(HasSubstr(" rank 2 fails: it broke"), HasSubstr("all_reduce")));
+  EXPECT_THAT(read_file(file),
+              AllOf(HasSubstr(" rank 2 fails: it broke"), HasSubstr("all_reduce")));
 }
 
 TEST_F(Failures, TheRecordsSayWhichWholeStepWasReplayed) {
-  const ProcessResult result = run_.train(broken(
-      "later_throw", {"parallel.tensor=2", "model.head.norm.rank=1", "graph.type=full_iteration"}));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.last_error(), HasSubstr("operation \"test_later_operation\""));
-  EXPECT_THAT(read(run_.at("run/flight_records.txt")),
+  EXPECT_THAT(run_.train(broken(
+                  "later_throw",
+                  {"parallel.tensor=2", "model.head.norm.rank=1", "graph.type=full_iteration"})),
+              EndsOn(1, "operation \"test_later_operation\""));
+  EXPECT_THAT(read_file(run_.at("run/flight_records.txt")),
               AllOf(HasSubstr(" rank 0 fails in whole step 3, replayed: "),
                     HasSubstr(" rank 1 fails in whole step 3, replayed: ")));
 }
@@ -210,11 +199,11 @@ TEST_F(Failures, TheRecordsSayWhichWholeStepWasReplayed) {
 // What the failed step keeps for its backward pass lies in the memory of graphs.
 TEST_F(Failures, AThrowBesideReplayedPhasesIsAnErrorAndNoCrash) {
   for (const std::string ranks : {"1", "2"}) {
-    const ProcessResult result = run_.train(broken(
-        "later_throw",
-        {"parallel.data=" + ranks, "graph.type=partial", "graph.scope=[\"attn\", \"mlp\"]"}));
-    EXPECT_EQ(result.exit_code, 1) << result.err;
-    EXPECT_THAT(result.err, AllOf(HasSubstr("it broke"), Not(HasSubstr("crashed"))));
+    EXPECT_THAT(
+        run_.train(broken(
+            "later_throw",
+            {"parallel.data=" + ranks, "graph.type=partial", "graph.scope=[\"attn\", \"mlp\"]"})),
+        Exits(1, "it broke", Not(HasSubstr("crashed"))));
   }
 }
 
@@ -255,11 +244,9 @@ TEST_F(Failures, ACrashThatNobodyRaisedIsNamed) {
     }
   }
   // The rank tells it, and the launcher passes it on.
-  const ProcessResult rank =
-      under_limit("-s 8192", broken("recurse", {"parallel.data=2", "model.head.norm.rank=1"}));
-  EXPECT_EQ(rank.exit_code, 1);
-  EXPECT_THAT(rank.last_error(),
-              AllOf(HasSubstr("rank 1 was killed by signal 11"), HasSubstr(forward[0])));
+  EXPECT_THAT(
+      under_limit("-s 8192", broken("recurse", {"parallel.data=2", "model.head.norm.rank=1"})),
+      EndsOn(1, "rank 1 was killed by signal 11", forward[0]));
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
 
@@ -315,12 +302,10 @@ TEST_F(Failures, AComponentThatEndsTheProcessIsNamed) {
 }
 
 TEST_F(Failures, ACrashOfOneRankAmongSeveralIsNamedLast) {
-  const ProcessResult result =
-      run_.train(broken("segv", {"parallel.data=2", "model.head.norm.rank=1"}));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.last_error(),
-              AllOf(HasSubstr("rank 1 was killed by signal 11"),
-                    HasSubstr("module/test_broken_norm of plugin test_broken 0.1.0")));
+  EXPECT_THAT(run_.train(broken("segv", {"parallel.data=2", "model.head.norm.rank=1"})),
+              EndsOn(1,
+                     "rank 1 was killed by signal 11",
+                     "module/test_broken_norm of plugin test_broken 0.1.0"));
 }
 
 TEST_F(Failures, LimitsAreNamedWithTheirValues) {
@@ -432,44 +417,38 @@ TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {
 }
 
 TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
-  const ProcessResult result =
-      run_.train(TinyRun::steps(2000, "run", {broken_plugins(), "lr.type=test_broken_lr"}));
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(
-      result.err,
-      AllOf(HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("),
-            HasSubstr("), configured at --set #")));
-  EXPECT_THAT(result.err, HasSubstr(": [lr]"));
+  EXPECT_THAT(run_.train(TinyRun::steps(2000, "run", {broken_plugins(), "lr.type=test_broken_lr"})),
+              Exits(::testing::Ne(0),
+                    "it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 (",
+                    "), configured at --set #",
+                    ": [lr]"));
 }
 
 TEST_F(Failures, AnAddressThatIsNoneIsAnError) {
-  const ProcessResult result = run_.train(
-      TinyRun::steps(5, "run", {"parallel.data=2", "comm.type=gloo", "comm.bind=nohost.invalid"}));
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("cannot listen on nohost.invalid: "), HasSubstr("set comm.bind or")));
-  EXPECT_THAT(result.err, Not(HasSubstr("SIGSEGV")));
+  EXPECT_THAT(run_.train(TinyRun::steps(
+                  5, "run", {"parallel.data=2", "comm.type=gloo", "comm.bind=nohost.invalid"})),
+              Exits(::testing::Ne(0),
+                    "cannot listen on nohost.invalid: ",
+                    "set comm.bind or",
+                    Not(HasSubstr("SIGSEGV"))));
 }
 
 TEST_F(Failures, ALearningRateThatIsNoneIsNamedBeforeTheRun) {
-  const ProcessResult result = run_.train(
-      TinyRun::steps(20, "run", {broken_plugins(), "lr.type=test_broken_lr", "lr.how=negative"}));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("the rate of update 1 is -0.001; it has to be finite and not negative\n"
-                        "  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
+  EXPECT_THAT(run_.train(TinyRun::steps(
+                  20, "run", {broken_plugins(), "lr.type=test_broken_lr", "lr.how=negative"})),
+              Exits(2,
+                    "the rate of update 1 is -0.001; it has to be finite and not negative\n"
+                    "  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
 }
 
 TEST_F(Failures, ParametersThatGetNoGradientAreNamed) {
-  const ProcessResult result = run_.train(broken("unrecorded", {"run.steps=3"}));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("no backward pass gives \"embedding.position\" a gradient, so it "
-                              "learns nothing: an operation is not recorded on the tape"),
-                    HasSubstr(" more a gradient, so they learn nothing")));
-  const ProcessResult right = run_.train(broken("no", {"run.steps=3", "run.out=right"}));
-  EXPECT_EQ(right.exit_code, 0) << right.err;
-  EXPECT_THAT(right.err, Not(HasSubstr("no backward pass")));
+  EXPECT_THAT(run_.train(broken("unrecorded", {"run.steps=3"})),
+              Exits(0,
+                    "no backward pass gives \"embedding.position\" a gradient, so it "
+                    "learns nothing: an operation is not recorded on the tape",
+                    " more a gradient, so they learn nothing"));
+  EXPECT_THAT(run_.train(broken("no", {"run.steps=3", "run.out=right"})),
+              Exits(0, Not(HasSubstr("no backward pass"))));
 }
 
 }  // namespace failures_test

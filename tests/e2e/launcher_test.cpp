@@ -6,7 +6,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <thread>
 
@@ -30,10 +29,7 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-std::string local_sockets() {
-  std::ifstream file("/proc/net/unix");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string local_sockets() { return testing::read_file("/proc/net/unix"); }
 
 // Runs the probe in an empty folder of its own and looks for what it leaves behind.
 class Launcher : public ::testing::Test {

@@ -220,9 +220,7 @@ TEST_F(Layouts, OfExpertsAreNamed) {
       command.insert(command.end(), {"--set", set});
     }
     command.insert(command.end(), {"--set", "run.out=" + out(std::to_string(++count))});
-    const ProcessResult result = run_process(command);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("  layout      " + line + " over shm\n"));
+    EXPECT_THAT(run_process(command), Prints(0, "  layout      " + line + " over shm\n"));
   }
 }
 

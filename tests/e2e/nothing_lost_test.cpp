@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "common/metrics_lines.hpp"
@@ -25,10 +24,7 @@ using ::testing::Not;
 
 class NothingLost : public ::testing::Test {
  protected:
-  std::string read(const std::string& name) const {
-    std::ifstream in(run_.at(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string read(const std::string& name) const { return run_.folder.read(name); }
   std::size_t lines(const std::string& name) const {
     const std::string text = read(name);
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
@@ -47,10 +43,9 @@ class NothingLost : public ::testing::Test {
 // --- without a word of the user ---
 
 TEST_F(NothingLost, AConfigurationWithoutObserversAndCheckpointShowsAndKeeps) {
-  const ProcessResult result = run_tessera(
-      {"train", least(), "--set", "run.steps=3", "--set", "run.out=run"}, run_.options());
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("step 3/3  loss "), HasSubstr("saved ")));
+  EXPECT_THAT(run_tessera({"train", least(), "--set", "run.steps=3", "--set", "run.out=run"},
+                          run_.options()),
+              Prints(0, "step 3/3  loss ", "saved "));
   EXPECT_EQ(run_.metrics("run").size(), 3U);
   EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-3"));
 }
@@ -88,10 +83,8 @@ TEST_F(NothingLost, ARunThatSavesNothingSaysSoFirst) {
 TEST_F(NothingLost, ANewRunKeepsWhatAnEarlierOneWrote) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run", {"checkpoint.save=false"})).exit_code, 0);
   const std::string metrics = read("run/metrics.jsonl"), resolved = read("run/resolved.toml");
-  const ProcessResult second =
-      run_.train(TinyRun::steps(2, "run", {"checkpoint.save=false", "lr.peak=2e-3"}));
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("metrics.jsonl was there before: it is kept as metrics.1"));
+  EXPECT_THAT(run_.train(TinyRun::steps(2, "run", {"checkpoint.save=false", "lr.peak=2e-3"})),
+              Exits(0, "metrics.jsonl was there before: it is kept as metrics.1"));
   EXPECT_EQ(read("run/metrics.1.jsonl"), metrics);
   EXPECT_EQ(read("run/resolved.1.toml"), resolved);
   EXPECT_EQ(run_.metrics("run").size(), 2U);
@@ -102,13 +95,12 @@ TEST_F(NothingLost, ARunAmongAnEarlierOnesCheckpointsIsRefused) {
   const std::string metrics = read("run/metrics.jsonl");
   for (const std::string resume : {"none", "run/checkpoints/step-2"}) {
     for (const std::string ranks : {"1", "2"}) {
-      const ProcessResult result = run_.train(
-          TinyRun::steps(5, "run", {"checkpoint.resume=" + resume, "parallel.data=" + ranks}));
-      EXPECT_EQ(result.exit_code, 2);
-      EXPECT_THAT(result.err,
-                  AllOf(HasSubstr("run/checkpoints holds checkpoints of an earlier run (the newest "
-                                  "is step-3)"),
-                        HasSubstr("set another run.out")));
+      EXPECT_THAT(run_.train(TinyRun::steps(
+                      5, "run", {"checkpoint.resume=" + resume, "parallel.data=" + ranks})),
+                  Exits(2,
+                        "run/checkpoints holds checkpoints of an earlier run (the newest "
+                        "is step-3)",
+                        "set another run.out"));
     }
   }
   EXPECT_EQ(read("run/metrics.jsonl"), metrics);
@@ -120,9 +112,8 @@ TEST_F(NothingLost, ARunThatSavesNothingIsRefusedThereToo) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   const std::string metrics = read("run/metrics.jsonl");
   const std::vector<std::string> sets = {"checkpoint.save=false", "checkpoint.resume=none"};
-  const ProcessResult result = run_.train(TinyRun::steps(5, "run", sets));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("this run's files would mix with its: set another run.out"));
+  EXPECT_THAT(run_.train(TinyRun::steps(5, "run", sets)),
+              Exits(2, "this run's files would mix with its: set another run.out"));
   EXPECT_EQ(read("run/metrics.jsonl"), metrics);
   // Elsewhere there is nothing to mix.
   std::vector<std::string> apart = sets;
@@ -183,9 +174,7 @@ TEST_F(NothingLost, ASecondRunInOneFolderIsRefusedAlsoWithoutCheckpoints) {
   for (const int ranks : {1, 2}) {
     Process first(run_.command(sets(ranks)), run_.options());
     ASSERT_TRUE(first.shows("3/1")) << first.err();
-    const ProcessResult second = run_.train(sets(3 - ranks));
-    EXPECT_EQ(second.exit_code, 1);
-    EXPECT_THAT(second.err, HasSubstr("run is in use: process "));
+    EXPECT_THAT(run_.train(sets(3 - ranks)), Exits(1, "run is in use: process "));
     first.send(SIGKILL);
     first.wait();
     EXPECT_THAT(run_.survivors(), IsEmpty());
@@ -271,11 +260,10 @@ TEST_F(NothingLost, WhatIsRemovedWhileTheRunGoesOnIsMadeAgain) {
     ASSERT_TRUE(run.shows("metrics.jsonl\" was removed or emptied while the run goes on"))
         << run.err();
     run.send(SIGTERM);
-    const ProcessResult result = run.wait();
-    EXPECT_EQ(result.exit_code, 3) << result.err;
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr(out + "/checkpoints was removed, emptied or replaced while the run "
-                                      "goes on: it is made again"),
+    EXPECT_THAT(run.wait(),
+                Exits(3,
+                      out + "/checkpoints was removed, emptied or replaced while the run "
+                            "goes on: it is made again",
                       Not(HasSubstr("failed"))));
     EXPECT_EQ(run_.checkpoints(out).size(), 1U);
     EXPECT_GT(run_.metrics(out).size(), 0U);
@@ -386,13 +374,12 @@ TEST_F(NothingLost, GoingOnListsTheKeysThatChanged) {
   ASSERT_EQ(run_.train(sets).exit_code, 0);
   fs::remove_all(run_.at("run/checkpoints/step-3"));  // as if it had been stopped
   EXPECT_THAT(run_.train(sets).err, HasSubstr("step-2; no key has changed"));
-  const ProcessResult changed = run_.train(
-      TinyRun::steps(5, "run", {"lr.peak=2e-3", "checkpoint.resume=run/checkpoints/step-3"}));
-  EXPECT_EQ(changed.exit_code, 0) << changed.err;
-  EXPECT_THAT(changed.err,
-              AllOf(HasSubstr("changed since then:\n"),
-                    HasSubstr("  run.steps: 3, now 5\n"),
-                    HasSubstr("  lr.peak: 0.001, now 0.002\n"),
+  EXPECT_THAT(run_.train(TinyRun::steps(
+                  5, "run", {"lr.peak=2e-3", "checkpoint.resume=run/checkpoints/step-3"})),
+              Exits(0,
+                    "changed since then:\n",
+                    "  run.steps: 3, now 5\n",
+                    "  lr.peak: 0.001, now 0.002\n",
                     Not(HasSubstr("batch."))));
 }
 
@@ -431,11 +418,9 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
                 HasSubstr("this run is finished, at step 3"));
     std::vector<std::string> named = others;
     named.push_back("checkpoint.resume=" + step);
-    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", named));
-    EXPECT_EQ(refused.exit_code, 2) << others[0];
-    EXPECT_THAT(refused.err,
-                AllOf(HasSubstr("checkpoint " + step + " does not fit this configuration:"),
-                      HasSubstr(way_out)));
+    EXPECT_THAT(run_.train(TinyRun::steps(5, "base", named)),
+                Exits(2, "checkpoint " + step + " does not fit this configuration:", way_out))
+        << others[0];
     std::vector<std::string> from = others;
     from.push_back("checkpoint.init_from=" + step);
     EXPECT_EQ(run_.train(TinyRun::steps(5, "other", from)).exit_code, 0);
@@ -457,25 +442,20 @@ TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
     return run_.train(TinyRun::steps(
         2, "tuned", {"checkpoint.init_from=base", "model.vocab=300", "parallel.tensor=2", skip}));
   };
-  const ProcessResult wrong = tune("checkpoint.init_skip=[]");
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err,
-              AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this configuration"),
-                    HasSubstr("checkpoint.init_skip = [\"NAME\"]")));
+  EXPECT_THAT(tune("checkpoint.init_skip=[]"),
+              Exits(2,
+                    "[256, 24] in the checkpoint, fp32 [300, 24] in this configuration",
+                    "checkpoint.init_skip = [\"NAME\"]"));
   EXPECT_THAT(tune("checkpoint.init_skip=[\"haed.*\"]").err,
               HasSubstr("--set #6: checkpoint.init_skip: \"haed.*\" matches no parameter"));
-  const ProcessResult skipped = tune("checkpoint.init_skip=[\"embedding*\"]");
-  EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
-  EXPECT_THAT(skipped.err, HasSubstr("new, with initial values: embedding"));
+  EXPECT_THAT(tune("checkpoint.init_skip=[\"embedding*\"]"),
+              Exits(0, "new, with initial values: embedding"));
 }
 
 TEST_F(NothingLost, AStartThatIsNotThereIsAMistake) {
-  const ProcessResult missing =
-      run_.train(TinyRun::steps(2, "run", {"checkpoint.init_from=gone", "parallel.data=2"}));
-  EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(
-      missing.err,
-      HasSubstr("--set #3: [checkpoint] init_from: there is no checkpoint " + run_.at("gone")));
+      run_.train(TinyRun::steps(2, "run", {"checkpoint.init_from=gone", "parallel.data=2"})),
+      Exits(2, "--set #3: [checkpoint] init_from: there is no checkpoint " + run_.at("gone")));
   EXPECT_THAT(run_.train(TinyRun::steps(2, "run", {"checkpoint.init_skip=[\"a\"]"})).err,
               HasSubstr("init_skip: has no effect without init_from"));
 }
@@ -489,13 +469,12 @@ TEST_F(NothingLost, OneBadStepDoesNotHideTheOthers) {
   fs::create_directories(steps / "step-3");
   fs::create_symlink("index.json", steps / "step-3/index.json");
   std::ofstream(steps / "step-5/index.json") << "{\"format\": \"\xc2\x9b[31m\"}";
-  const ProcessResult list = run_tessera({"checkpoint", "list", run_.at("run")});
-  EXPECT_EQ(list.exit_code, 0) << list.err;
-  EXPECT_THAT(list.out,
-              AllOf(ContainsRegex(" 4  .*  complete, "),
-                    ContainsRegex(" 2  .* is damaged: more than 32 objects and arrays"),
-                    ContainsRegex(" 5  .* is damaged: it has format \"\\\\u009B")));
-  EXPECT_THAT(list.out, Not(HasSubstr("\xc2\x9b")));
+  EXPECT_THAT(run_tessera({"checkpoint", "list", run_.at("run")}),
+              Prints(0,
+                     ContainsRegex(" 4  .*  complete, "),
+                     ContainsRegex(" 2  .* is damaged: more than 32 objects and arrays"),
+                     ContainsRegex(" 5  .* is damaged: it has format \"\\\\u009B"),
+                     Not(HasSubstr("\xc2\x9b"))));
 }
 
 // Errors of the file system are told in the product's words too.
@@ -515,10 +494,8 @@ TEST_F(NothingLost, ALinkToItselfIsNamed) {
   fs::create_directories(run_.at("theirs"));
   std::ofstream(run_.at("theirs/config.json")) << "{}";
   fs::create_symlink("model.safetensors", run_.at("theirs/model.safetensors"));
-  const ProcessResult result =
-      run_tessera({"convert", "--from", run_.at("theirs"), "--to", run_.at("to")});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("cannot use " + run_.at("theirs/model.safetensors") + ": Too"));
+  EXPECT_THAT(run_tessera({"convert", "--from", run_.at("theirs"), "--to", run_.at("to")}),
+              Exits(1, "cannot use " + run_.at("theirs/model.safetensors") + ": Too"));
 }
 
 }  // namespace nothing_lost_test

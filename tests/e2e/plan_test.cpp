@@ -1,11 +1,9 @@
 // `tessera plan` as a user meets it.
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "program_support.hpp"
 #include "tessera/types.hpp"
@@ -111,13 +109,9 @@ TEST(UnevenExperts, MoreLoadTakesLonger) {
   EXPECT_GT(uneven["step_seconds"].get<double>(), even["step_seconds"].get<double>());
   EXPECT_EQ(uneven["model_flops"], even["model_flops"]);
   EXPECT_THAT(uneven["notes"].dump(), HasSubstr("with 1.3 times their mean load"));
-  const ProcessResult none =
-      run_tessera({"plan", mixtral, "--imbalance", "1.3", "--set", "parallel.expert=1"});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("--imbalance 1.3: parallel.expert = 1, so that every rank"));
-  const ProcessResult less = run_tessera({"plan", mixtral, "--imbalance", "0.9"});
-  EXPECT_EQ(less.exit_code, 2);
-  EXPECT_THAT(less.err, HasSubstr("--imbalance"));
+  EXPECT_THAT(run_tessera({"plan", mixtral, "--imbalance", "1.3", "--set", "parallel.expert=1"}),
+              Exits(2, "--imbalance 1.3: parallel.expert = 1, so that every rank"));
+  EXPECT_THAT(run_tessera({"plan", mixtral, "--imbalance", "0.9"}), Exits(2, "--imbalance"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Published,
@@ -129,14 +123,13 @@ INSTANTIATE_TEST_SUITE_P(Published,
 TEST(Plan, TellsPeopleWhatARunWouldDo) {
   std::vector<std::string> arguments = small({"--set", "parallel.tensor=2"});
   arguments.insert(arguments.begin(), "plan");
-  const ProcessResult result = run_tessera(std::move(arguments));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              AllOf(StartsWith("shakespeare: 2 ranks = tensor 2 × "),
-                    HasSubstr("groups\n  tp "),
-                    HasSubstr("peak memory "),
-                    HasSubstr("all_reduce"),
-                    HasSubstr("\nprediction: step ")));
+  EXPECT_THAT(run_tessera(std::move(arguments)),
+              Prints(0,
+                     StartsWith("shakespeare: 2 ranks = tensor 2 × "),
+                     "groups\n  tp ",
+                     "peak memory ",
+                     "all_reduce",
+                     "\nprediction: step "));
 }
 
 TEST(Plan, NamesTheHardwareTable) {
@@ -168,12 +161,10 @@ TEST(Plan, CountsWhatACommunicatorTakes) {
 TEST(Calibrate, WritesATableThatPlanTakes) {
   const TestFolder folder;
   const std::string file = folder.path() / "here.toml";
-  const ProcessResult result =
-      run_tessera({"calibrate", "--out", file, "--threads", "1", "--name", "a \"fast\" \\ host"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("--hardware " + file));
-  std::ostringstream table;
-  table << std::ifstream(file).rdbuf();
+  EXPECT_THAT(
+      run_tessera({"calibrate", "--out", file, "--threads", "1", "--name", "a \"fast\" \\ host"}),
+      Prints(0, "--hardware " + file));
+  const std::string table = testing::read_file(file);
   for (const char* text : {"ranks_per_host = 2",
                            "# 16 operations on few elements: ",
                            "\ngraph_latency = ",
@@ -184,7 +175,7 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
                            "# reduce_scatter of 1024 KiB by gloo: ",
                            "# all_to_all of 16384 KiB by gloo: ",
                            "# all_reduce of 16384 KiB by gloo: "}) {
-    EXPECT_THAT(table.str(), HasSubstr(text));
+    EXPECT_THAT(table, HasSubstr(text));
   }
   const auto p = plan(small({"--hardware", file, "--set", "parallel.data=2"}));
   EXPECT_EQ(p["hardware"], "a \"fast\" \\ host");
@@ -193,13 +184,10 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
 }
 
 TEST(Calibrate, WhatItCannotMeasureIsAnError) {
-  const ProcessResult nowhere =
-      run_tessera({"calibrate", "--device", "cpu", "--out", "/there/is/no/folder/host.toml"});
-  EXPECT_EQ(nowhere.exit_code, 1);
-  EXPECT_THAT(nowhere.err, HasSubstr("there is no folder /there/is/no/folder"));
-  const ProcessResult result = run_tessera({"calibrate", "--device", "gpu"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("device/gpu"));
+  EXPECT_THAT(
+      run_tessera({"calibrate", "--device", "cpu", "--out", "/there/is/no/folder/host.toml"}),
+      Exits(1, "there is no folder /there/is/no/folder"));
+  EXPECT_THAT(run_tessera({"calibrate", "--device", "gpu"}), Exits(2, "device/gpu"));
 }
 
 TEST(Plan, FillsAWorldWithReplicas) {
@@ -219,9 +207,8 @@ TEST(Plan, DrawsTheTimeline) {
   const TestFolder folder;
   const std::string file = folder.path() / "step.svg";
   plan(small({"--svg", file}));
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  EXPECT_THAT(text.str(), AllOf(HasSubstr("<svg"), HasSubstr(">time in seconds</text>")));
+  EXPECT_THAT(testing::read_file(file),
+              AllOf(HasSubstr("<svg"), HasSubstr(">time in seconds</text>")));
 }
 
 TEST(Plan, SaysWhetherTheRunFits) {
@@ -236,11 +223,9 @@ TEST(Plan, SaysWhetherTheRunFits) {
 
   std::vector<std::string> text = small({"--memory", "20MB"});
   text.insert(text.begin(), "plan");
-  const ProcessResult told = run_tessera(text);
-  EXPECT_EQ(told.exit_code, 4);
-  EXPECT_THAT(told.out,
-              AllOf(HasSubstr("it does not fit\n  --set recompute.mode=selective "),
-                    HasSubstr("--set batch.micro=4 ")));
+  EXPECT_THAT(
+      run_tessera(text),
+      Prints(4, "it does not fit\n  --set recompute.mode=selective ", "--set batch.micro=4 "));
   EXPECT_THAT(run_tessera({"plan", "--help"}).out, HasSubstr("4 planned, and it does not fit"));
   // Nobody said how much there is.
   const auto unknown = plan(small({"--set", "parallel.pipeline=4"}))["advice"];
@@ -269,12 +254,11 @@ TEST(Plan, PrintsTheRangesOfTheDistributedOptimizer) {
   std::vector<std::string> command = small(
       {"--set", "optimizer.type=distributed", "--set", "parallel.data=2", "--optimizer-ranges"});
   command.insert(command.begin(), "plan");
-  const ProcessResult text = run_tessera(command);
-  EXPECT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.out,
-              AllOf(HasSubstr("pipeline rank 0, replicas of rank 0 (its other replica groups "
-                              "have the same ranges)\n  bucket 0: "),
-                    HasSubstr("embedding.weight")));
+  EXPECT_THAT(run_tessera(command),
+              Prints(0,
+                     "pipeline rank 0, replicas of rank 0 (its other replica groups "
+                     "have the same ranges)\n  bucket 0: ",
+                     "embedding.weight"));
   command.emplace_back("--json");
   const ProcessResult json = run_tessera(command);
   EXPECT_EQ(json.exit_code, 0) << json.err;
@@ -396,9 +380,7 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
               HasSubstr("--world: Value -1 not in range 1 to 1048576"));
   std::vector<std::string> full = small({"--svg", "/dev/full"});
   full.insert(full.begin(), "plan");
-  const ProcessResult unwritable = run_tessera(full);
-  EXPECT_EQ(unwritable.exit_code, 1);
-  EXPECT_THAT(unwritable.err, HasSubstr("/dev/full cannot be written"));
+  EXPECT_THAT(run_tessera(full), Exits(1, "/dev/full cannot be written"));
   EXPECT_THAT(error(small({"--svg", ""})), HasSubstr("--svg: is empty"));
   EXPECT_THAT(error(small({"--memory", "much"})), HasSubstr("--memory"));
   EXPECT_THAT(error(small({"--memory", "0"})), HasSubstr("--memory"));

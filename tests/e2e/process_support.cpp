@@ -12,9 +12,9 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
+
+#include "common/test_folder.hpp"
 
 namespace tessera {
 
@@ -49,11 +49,6 @@ int count(std::string_view text, std::string_view part) {
   return found;
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 }  // namespace
 
 std::string ProcessResult::last_error() const {
@@ -61,6 +56,12 @@ std::string ProcessResult::last_error() const {
   if (end == std::string::npos) return {};
   const std::size_t start = err.rfind('\n', end);
   return err.substr(start == std::string::npos ? 0 : start + 1, end - start);
+}
+
+void PrintTo(const ProcessResult& result, std::ostream* out) {
+  *out << "exit code " << result.exit_code << ", signal " << result.signal << "\n"
+       << result.out << "\n"
+       << result.err;
 }
 
 void Process::Stream::read_all() {
@@ -189,7 +190,7 @@ std::vector<pid_t> processes_with(std::string_view entry) {
       continue;
     }
     // It is empty for a zombie.
-    const std::string environment = '\0' + read_file(folder.path() / "environ");
+    const std::string environment = '\0' + testing::read_file(folder.path() / "environ");
     if (environment.find('\0' + std::string(entry) + '\0') == std::string::npos) continue;
     found.push_back(static_cast<pid_t>(std::stoi(name)));
   }

@@ -1,9 +1,12 @@
 #pragma once
+#include <gmock/gmock.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <concepts>
 #include <map>
 #include <mutex>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +24,42 @@ struct ProcessResult {
   /// The last line of standard error that is not empty.
   std::string last_error() const;
 };
+/// How a test shows it.
+void PrintTo(const ProcessResult& result, std::ostream* out);
+
+using ProcessMatcher = ::testing::Matcher<const ProcessResult&>;
+using TextMatcher = ::testing::Matcher<const std::string&>;
+/// Where the text has all of these: texts that stand in it, or matchers of it.
+template <class... Parts>
+TextMatcher has_all(const Parts&... parts) {
+  const auto matcher = []<class Part>(const Part& part) -> TextMatcher {
+    if constexpr (std::convertible_to<Part, std::string>) {
+      return ::testing::HasSubstr(std::string(part));
+    } else {
+      return part;
+    }
+  };
+  return ::testing::AllOf(matcher(parts)...);
+}
+
+/// A process that ended with this exit code, and whose standard error, last line of it, or standard
+/// output has all of these parts.
+template <class... Parts>
+ProcessMatcher Exits(const ::testing::Matcher<int>& code, const Parts&... parts) {
+  return ::testing::AllOf(::testing::Field("exit_code", &ProcessResult::exit_code, code),
+                          ::testing::Field("err", &ProcessResult::err, has_all(parts...)));
+}
+template <class... Parts>
+ProcessMatcher EndsOn(const ::testing::Matcher<int>& code, const Parts&... parts) {
+  return ::testing::AllOf(
+      ::testing::Field("exit_code", &ProcessResult::exit_code, code),
+      ::testing::Property("last_error", &ProcessResult::last_error, has_all(parts...)));
+}
+template <class... Parts>
+ProcessMatcher Prints(const ::testing::Matcher<int>& code, const Parts&... parts) {
+  return ::testing::AllOf(::testing::Field("exit_code", &ProcessResult::exit_code, code),
+                          ::testing::Field("out", &ProcessResult::out, has_all(parts...)));
+}
 
 struct ProcessOptions {
   std::map<std::string, std::string> environment;  ///< on top of the test's own

@@ -170,12 +170,9 @@ TEST(Readme, PicturesAreDrawnByTheProgram) {
     command.insert(command.end(), {"--svg", file});
     const ProcessResult result = testing::run_tessera(std::move(command));
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const auto text = [](const std::string& path) {
-      std::ifstream in(path);
-      return std::string(std::istreambuf_iterator<char>(in), {});
-    };
     const std::string committed = TESSERA_SOURCE_DIR "/examples/pictures/" + name;
-    EXPECT_EQ(text(committed), text(file)) << "draw " << committed << " anew";
+    EXPECT_EQ(testing::read_file(committed), testing::read_file(file))
+        << "draw " << committed << " anew";
   };
   drawn({"schedule", "zbv", "--ranks", "2", "--microbatches", "8"}, "zbv.svg");
   drawn({"ranks", "--world-size", "8", "--tp", "2", "--pp", "2"}, "ranks.svg");

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,7 @@ using ::testing::HasSubstr;
 using testing::run_tessera;
 
 std::string committed(const std::string& name) {
-  std::ostringstream text;
-  text << std::ifstream(TESSERA_SOURCE_DIR "/configs/" + name).rdbuf();
-  return text.str();
+  return testing::read_file(TESSERA_SOURCE_DIR "/configs/" + name);
 }
 
 std::string keys(std::vector<std::string> arguments) {
@@ -69,10 +66,8 @@ TEST(Reference, TheRunOfThePageForMegatronsUsersIsOne) {
   std::filesystem::create_directory(folder.path() / "texts");
   folder.write("texts/a.txt", words);
   // Without the files of its tokenizer.
-  const ProcessResult checked =
-      run_tessera({"config", "check", file, "--set", "tokenizer.type=byte"});
-  EXPECT_EQ(checked.exit_code, 0) << checked.err;
-  EXPECT_THAT(checked.out, HasSubstr("no problem found"));
+  EXPECT_THAT(run_tessera({"config", "check", file, "--set", "tokenizer.type=byte"}),
+              Prints(0, "no problem found"));
 }
 
 TEST(Reference, EveryIntegerThatAUserWritesHasBounds) {
@@ -187,9 +182,8 @@ TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {
   // The same keys as of the component by itself.
   const ProcessResult show = run_tessera({"plugins", "show", "rule/adamw"});
   EXPECT_THAT(keys({"optimizer.rule"}), HasSubstr(show.out.substr(show.out.find('\n') + 1)));
-  const ProcessResult unknown = run_tessera({"config", "keys", "lrr"});
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("there is no table [lrr]; did you mean [lr]?"));
+  EXPECT_THAT(run_tessera({"config", "keys", "lrr"}),
+              Exits(2, "there is no table [lrr]; did you mean [lr]?"));
   EXPECT_THAT(keys({"optimizer.groups"}), HasSubstr("groups.NAME.match"));
   EXPECT_THAT(keys({"model.blocks.dense"}), HasSubstr("\n[model.block.mlp] type = "));
   EXPECT_THAT(keys({"observers.mine"}), HasSubstr("NAME.type"));

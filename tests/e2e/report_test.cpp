@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "train_support.hpp"
 
@@ -16,12 +14,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::TinyRun;
-
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 // As unit.Report/RefersToNothingOutsideItself, for what a training puts there: its configuration,
 // pictures, texts and errors.
@@ -48,7 +40,7 @@ TEST(Report, OfATrainingIsWrittenByDefault) {
                                                  "data.validation=0.1",
                                                  "run.name=a <b> & c"}));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  const std::string page = read(run.at("run/report.html"));
+  const std::string page = testing::read_file(run.at("run/report.html"));
   EXPECT_THAT(page,
               AllOf(HasSubstr("<h1>a &lt;b&gt; &amp; c</h1>"),
                     HasSubstr("<p class=\"state done\">done</p>"),
@@ -71,7 +63,7 @@ TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
   const auto trained = run.train(TinyRun::steps(
       3, "run", {"precision.compute=fp16", "precision.loss_scale_start=1099511627776"}));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  const std::string page = read(run.at("run/report.html"));
+  const std::string page = testing::read_file(run.at("run/report.html"));
   EXPECT_THAT(page,
               AllOf(HasSubstr(">Loss scale, a power of two</text>"),
                     HasSubstr("now 2^38</text>"),
@@ -92,7 +84,7 @@ TEST(Report, ShowsTextsThatTheModelWrites) {
                  "data.validation=0.1"});
     const auto trained = run.train(TinyRun::steps(4, out, sets));
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
-    const std::string page = read(run.at(out + "/report.html"));
+    const std::string page = testing::read_file(run.at(out + "/report.html"));
     expect_refers_to_nothing_outside(page);
     const std::size_t begin = page.find("<h2>What the model writes</h2>");
     const std::size_t end = page.find("<h2>", begin + 1);
@@ -134,7 +126,7 @@ TEST(Report, SaysWhyARunFailed) {
   const auto trained = run.train(
       TinyRun::steps(50, "run", {"lr.type=constant", "lr.peak=1e30", "lr.warmup_steps=0"}));
   ASSERT_NE(trained.exit_code, 0);
-  const std::string page = read(run.at("run/report.html"));
+  const std::string page = testing::read_file(run.at("run/report.html"));
   EXPECT_THAT(page,
               AllOf(HasSubstr("<p class=\"state failed\">failed</p>"),
                     HasSubstr("is not finite: the run has diverged"),
@@ -162,7 +154,7 @@ TEST(Report, IsDrawnByABrowser) {
                                   "--screenshot=" + picture,
                                   "file://" + run.at("run/report.html")});
   ASSERT_EQ(drawn.exit_code, 0) << drawn.err;
-  const std::string image = read(picture);
+  const std::string image = testing::read_file(picture);
   EXPECT_THAT(image.substr(0, 8), HasSubstr("PNG"));
   // An empty page of this size is below 15 kB.
   EXPECT_GT(image.size(), 40'000U);

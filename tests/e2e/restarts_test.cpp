@@ -66,13 +66,12 @@ TEST_F(RestartedRun, AKilledRankChangesNoNumber) {
     kill_after(out, 10, ranks - 1);
     ASSERT_TRUE(run.shows("restart 1 of 3")) << run.err();
     kill_after(out, 30, 0);
-    const ProcessResult result = run.wait();
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr("was killed by signal 9 (Killed)\nrestart 1 of 3: the run failed "
-                                "in step "),
-                      HasSubstr("; all ranks start again from " + run_.at(out) + "/checkpoints/"),
-                      HasSubstr("restart 2 of 3: ")));
+    EXPECT_THAT(run.wait(),
+                Exits(0,
+                      "was killed by signal 9 (Killed)\nrestart 1 of 3: the run failed "
+                      "in step ",
+                      "; all ranks start again from " + run_.at(out) + "/checkpoints/",
+                      "restart 2 of 3: "));
     EXPECT_THAT(run_.metrics(out), ElementsAreArray(whole));
   }
   EXPECT_THAT(run_.survivors(), IsEmpty());
@@ -112,19 +111,14 @@ TEST_F(RestartedRun, AStopIsNoFailure) {
   Process run(command(5, 1000000, "run", {"parallel.data=2"}), run_.options());
   ASSERT_TRUE(run.shows("step       3/")) << run.err();
   run.send(SIGTERM);
-  const ProcessResult result = run.wait();
-  EXPECT_EQ(result.exit_code, 3) << result.err;
-  EXPECT_THAT(result.err, Not(HasSubstr("restart")));
+  EXPECT_THAT(run.wait(), Exits(3, Not(HasSubstr("restart"))));
 }
 
 TEST_F(RestartedRun, AnErrorOfTheConfigurationIsNotTriedAgain) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   // Found by the ranks, which read the checkpoint.
-  const ProcessResult result =
-      run_process(command(5, 6, "run", {"run.seed=12", "parallel.data=2"}), run_.options());
-  EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, Not(HasSubstr("started again")));
-  EXPECT_THAT(result.err, Not(HasSubstr("restart ")));
+  EXPECT_THAT(run_process(command(5, 6, "run", {"run.seed=12", "parallel.data=2"}), run_.options()),
+              Exits(2, Not(HasSubstr("started again")), Not(HasSubstr("restart "))));
 }
 
 TEST_F(RestartedRun, ItGoesOnFromItsOwnCheckpointsWhereverItBegan) {
@@ -138,10 +132,8 @@ TEST_F(RestartedRun, ItGoesOnFromItsOwnCheckpointsWhereverItBegan) {
 }
 
 TEST_F(RestartedRun, WhatCannotWorkIsRefused) {
-  const ProcessResult nothing =
-      run_process(command(2, 5, "run", {"checkpoint.save=false"}), run_.options());
-  EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.last_error(), HasSubstr("nothing to start from: checkpoint.save = false"));
+  EXPECT_THAT(run_process(command(2, 5, "run", {"checkpoint.save=false"}), run_.options()),
+              EndsOn(2, "nothing to start from: checkpoint.save = false"));
 
   ProcessOptions torchrun = run_.options();
   for (const auto& [name, value] : {std::pair{"RANK", "0"},
@@ -153,11 +145,10 @@ TEST_F(RestartedRun, WhatCannotWorkIsRefused) {
                                     {"TORCHELASTIC_RUN_ID", "x"}}) {
     torchrun.environment[name] = value;
   }
-  const ProcessResult outside = run_process(command(2, 5, "run", {"parallel.data=2"}), torchrun);
-  EXPECT_EQ(outside.exit_code, 2);
-  EXPECT_THAT(outside.last_error(),
-              AllOf(HasSubstr("--restarts is for ranks that tessera starts itself; torchrun"),
-                    EndsWith("and leave --restarts out")));
+  EXPECT_THAT(run_process(command(2, 5, "run", {"parallel.data=2"}), torchrun),
+              EndsOn(2,
+                     "--restarts is for ranks that tessera starts itself; torchrun",
+                     EndsWith("and leave --restarts out")));
 }
 
 }  // namespace restarts_test

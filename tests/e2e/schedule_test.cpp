@@ -1,9 +1,6 @@
 // `tessera schedule` as a user meets it.
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "program_support.hpp"
 
 namespace tessera {
@@ -123,9 +120,7 @@ TEST(ScheduleCommand, DrawsToAFile) {
   const TestFolder folder;
   const std::string file = (folder.path() / "schedule.svg").string();
   output_of({"dualpipe_v", "--ranks", "2", "--microbatches", "4", "--svg", file});
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  EXPECT_THAT(text.str(),
+  EXPECT_THAT(testing::read_file(file),
               AllOf(StartsWith("<svg xmlns="),
                     HasSubstr("dualpipe_v: 2 ranks, 2 chunks a rank, 4 microbatches: bubble"),
                     HasSubstr("<title>backward (weights) of microbatch 3, chunk 0: "),

@@ -84,10 +84,9 @@ TEST_F(SecondStart, AFinishedRunChangesNoFile) {
     std::vector<std::string> others = sets;
     others.insert(others.end(), {"run.log_every_steps=2", "observers.console.every_steps=3"});
     for (const auto& again : {sets, others}) {
-      const ProcessResult result = run_.train(again);
-      EXPECT_EQ(result.exit_code, 0) << result.err;
-      EXPECT_THAT(result.err,
-                  HasSubstr("this run is already finished: " + run_.at(out) +
+      EXPECT_THAT(run_.train(again),
+                  Exits(0,
+                        "this run is already finished: " + run_.at(out) +
                             "/checkpoints/step-3 is at step 3 = run.steps"));
       EXPECT_TRUE(snapshot(out) == before);
     }
@@ -108,21 +107,18 @@ TEST_F(SecondStart, AFinishedRunRefusesKeysThatShapeItsCurve) {
            {"data.validation=0.3", "data.validation: "},
            {"run.seed=12", "run.seed: 11, now 12"}}) {
     for (const int steps : {3, 5}) {  // a sweep over both is no run that goes on
-      const ProcessResult result = run_.train(TinyRun::steps(steps, "run", {key}));
-      EXPECT_EQ(result.exit_code, 2) << key;
-      EXPECT_THAT(result.err,
-                  AllOf(HasSubstr(run_.at("run") + ": this run is finished, at step 3"),
-                        HasSubstr("\n  " + change),
-                        HasSubstr("set run.out for a run of its own"),
-                        HasSubstr("checkpoint.init_from = \"" + step + "\"")))
+      EXPECT_THAT(run_.train(TinyRun::steps(steps, "run", {key})),
+                  Exits(2,
+                        run_.at("run") + ": this run is finished, at step 3",
+                        "\n  " + change,
+                        "set run.out for a run of its own",
+                        "checkpoint.init_from = \"" + step + "\""))
           << key;
       EXPECT_TRUE(snapshot("run") == before) << key;
     }
   }
-  const ProcessResult ranks =
-      run_.train(TinyRun::steps(3, "run", {"lr.peak=2e-3", "parallel.data=2"}));
-  EXPECT_EQ(ranks.exit_code, 2);
-  EXPECT_THAT(ranks.err, HasSubstr("\n  lr.peak: 0.001, now 0.002\n"));
+  EXPECT_THAT(run_.train(TinyRun::steps(3, "run", {"lr.peak=2e-3", "parallel.data=2"})),
+              Exits(2, "\n  lr.peak: 0.001, now 0.002\n"));
   EXPECT_TRUE(snapshot("run") == before);
 }
 
@@ -232,12 +228,10 @@ TEST_F(SecondStart, AGrowingRunIsToldOfRatesThatFollowItsLength) {
       testing::broken_plugins(), "lr.type=test_broken_lr", "lr.how=by_length"};
   const ProcessResult first = run_.train(TinyRun::steps(4, "run", rates));
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  const ProcessResult grown = run_.train(TinyRun::steps(5, "run", rates));
-  EXPECT_EQ(grown.exit_code, 0) << grown.err;
-  EXPECT_THAT(
-      grown.err,
-      HasSubstr("warning: [lr] type = \"test_broken_lr\" follows run.steps, which was 4 and "
-                "is 5: the learning rate of update 1 is 0.0002 now, and not 0.00025\n"));
+  EXPECT_THAT(run_.train(TinyRun::steps(5, "run", rates)),
+              Exits(0,
+                    "warning: [lr] type = \"test_broken_lr\" follows run.steps, which was 4 and "
+                    "is 5: the learning rate of update 1 is 0.0002 now, and not 0.00025\n"));
 }
 
 // Nothing of a finished run is written, so its disk need not let it.
@@ -258,19 +252,15 @@ TEST_F(SecondStart, AFinishedRunOnADiskThatIsReadOnly) {
         run_.options());
   };
   for (const std::string ranks : {"parallel.data=1", "parallel.data=2"}) {
-    const ProcessResult again = read_only(TinyRun::steps(3, "run", {ranks}));
-    EXPECT_EQ(again.exit_code, 0) << again.err;
-    EXPECT_THAT(again.err,
-                HasSubstr("this run is already finished: " + run_.at("run/checkpoints/step-3")));
-    const ProcessResult longer = read_only(TinyRun::steps(4, "run", {ranks}));
-    EXPECT_EQ(longer.exit_code, 1);
-    EXPECT_THAT(longer.err, HasSubstr("cannot write to " + run_.at("run") + ": Read-only file"));
+    EXPECT_THAT(read_only(TinyRun::steps(3, "run", {ranks})),
+                Exits(0, "this run is already finished: " + run_.at("run/checkpoints/step-3")));
+    EXPECT_THAT(read_only(TinyRun::steps(4, "run", {ranks})),
+                Exits(1, "cannot write to " + run_.at("run") + ": Read-only file"));
   }
   run_.folder.write("run/checkpoints/step-3/rank-00000.safetensors", "damaged");
-  const ProcessResult damaged = read_only(TinyRun::steps(3, "run"));
-  EXPECT_EQ(damaged.exit_code, 2);
-  EXPECT_THAT(damaged.err,
-              HasSubstr(run_.at("run") + " is read-only; this run goes on from " +
+  EXPECT_THAT(read_only(TinyRun::steps(3, "run")),
+              Exits(2,
+                    run_.at("run") + " is read-only; this run goes on from " +
                         run_.at("run/checkpoints/step-2")));
 }
 
@@ -278,10 +268,9 @@ TEST_F(SecondStart, AFinishedRunGrowsAndChangesWhereItsCheckpointIsNamed) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   const ProcessResult longer = run_.train(TinyRun::steps(5, "run"));
   EXPECT_EQ(longer.exit_code, 0) << longer.err;
-  const ProcessResult changed = run_.train(
-      TinyRun::steps(7, "run", {"lr.peak=2e-3", "checkpoint.resume=run/checkpoints/step-5"}));
-  EXPECT_EQ(changed.exit_code, 0) << changed.err;
-  EXPECT_THAT(changed.err, HasSubstr("  lr.peak: 0.001, now 0.002\n"));
+  EXPECT_THAT(run_.train(TinyRun::steps(
+                  7, "run", {"lr.peak=2e-3", "checkpoint.resume=run/checkpoints/step-5"})),
+              Exits(0, "  lr.peak: 0.001, now 0.002\n"));
   EXPECT_EQ(run_.metrics("run").size(), 7U);
 }
 
@@ -329,12 +318,11 @@ TEST_F(SecondStart, ARunsHistoryHasWhatMadeItAndTellsOfAnother) {
   text.replace(text.find(host), host.size(), "\"host\":\"elsewhere\"");
   text.replace(text.find("\"byte 0.1.0"), 11, "\"byte 0.0.9");
   run_.folder.write("run/history.jsonl", text);
-  const ProcessResult other = run_.train(TinyRun::steps(4, "run"));
-  EXPECT_EQ(other.exit_code, 0) << other.err;
-  EXPECT_THAT(other.err,
-              AllOf(HasSubstr("this part of the run is not made by the same as the last one:"),
-                    HasSubstr("\n  host: elsewhere, now " + start["host"].get<std::string>()),
-                    HasSubstr("\n  other versions or files of the plugins byte\n")));
+  EXPECT_THAT(run_.train(TinyRun::steps(4, "run")),
+              Exits(0,
+                    "this part of the run is not made by the same as the last one:",
+                    "\n  host: elsewhere, now " + start["host"].get<std::string>(),
+                    "\n  other versions or files of the plugins byte\n"));
   EXPECT_THAT(run_.train(TinyRun::steps(5, "run")).err, Not(HasSubstr("not made by the same")));
 }
 
@@ -363,9 +351,7 @@ TEST_F(SecondStart, LinksThatLeadNowhereAreNamedByAllThatMakeFolders) {
       for (const std::string below : {"", "/below"}) {
         std::vector<std::string> command = words;
         command.push_back(run_.at(name) + below);
-        const ProcessResult result = run_tessera(command);
-        EXPECT_EQ(result.exit_code, 2) << words[0];
-        EXPECT_THAT(result.err, ::testing::EndsWith(text));
+        EXPECT_THAT(run_tessera(command), Exits(2, ::testing::EndsWith(text))) << words[0];
       }
     }
     const ProcessResult train = run_.train(TinyRun::steps(1, name));
@@ -387,26 +373,23 @@ TEST_F(SecondStart, StructuralKeysAreRefusedWhereACheckpointIsUsed) {
            {"model.block.attention.causal=false", "model.block.attention.causal: true, now false"},
            {"model.block.norm.eps=0.1", "model.block.norm.eps: 1e-05, now 0.1"}}) {
     const std::string line = "\n  " + change + "\n";
-    const ProcessResult resumed =
-        run_.train(TinyRun::steps(4, "new", {key, "checkpoint.resume=" + step}));
-    EXPECT_EQ(resumed.exit_code, 2) << key;
-    EXPECT_THAT(resumed.err, AllOf(HasSubstr(line), HasSubstr("checkpoint.init_changes")));
-    const ProcessResult begun =
-        run_.train(TinyRun::steps(4, "new", {key, "checkpoint.init_from=base"}));
-    EXPECT_EQ(begun.exit_code, 2) << key;
-    EXPECT_THAT(begun.err,
-                AllOf(HasSubstr("checkpoint.init_from: the parameters of " + step +
-                                " mean something else here:" + line),
-                      HasSubstr("--set #4: "),
-                      HasSubstr("checkpoint.init_changes")));
-    const ProcessResult text =
-        run_tessera({"generate", "--checkpoint", run_.at("base"), "--prompt", "the", "--set", key});
-    EXPECT_EQ(text.exit_code, 2) << key;
-    EXPECT_THAT(text.err, AllOf(HasSubstr(step + ": its parameters"), HasSubstr(line)));
-    const ProcessResult moved =
-        run_tessera({"checkpoint", "reshard", run_.at("base"), run_.at("moved"), "--set", key});
-    EXPECT_EQ(moved.exit_code, 2) << moved.err;
-    EXPECT_THAT(moved.err, HasSubstr(line));
+    EXPECT_THAT(run_.train(TinyRun::steps(4, "new", {key, "checkpoint.resume=" + step})),
+                Exits(2, line, "checkpoint.init_changes"))
+        << key;
+    EXPECT_THAT(run_.train(TinyRun::steps(4, "new", {key, "checkpoint.init_from=base"})),
+                Exits(2,
+                      "checkpoint.init_from: the parameters of " + step +
+                          " mean something else here:" + line,
+                      "--set #4: ",
+                      "checkpoint.init_changes"))
+        << key;
+    EXPECT_THAT(
+        run_tessera({"generate", "--checkpoint", run_.at("base"), "--prompt", "the", "--set", key}),
+        Exits(2, step + ": its parameters", line))
+        << key;
+    EXPECT_THAT(
+        run_tessera({"checkpoint", "reshard", run_.at("base"), run_.at("moved"), "--set", key}),
+        Exits(2, line));
   }
   EXPECT_FALSE(fs::exists(run_.at("new/checkpoints/step-4")));
   // What only says how it is trained is no such key.
@@ -423,22 +406,15 @@ TEST_F(SecondStart, WhatMayDifferIsNamed) {
         "new",
         {"checkpoint.init_from=base", "model.heads=4", "model.block.norm.eps=0.1", changes}));
   };
-  const ProcessResult half = begin("checkpoint.init_changes=[\"model.heads\"]");
-  EXPECT_EQ(half.exit_code, 2);
-  EXPECT_THAT(half.err,
-              AllOf(HasSubstr("norm.eps: 1e-05, now 0.1"), Not(HasSubstr("model.heads:"))));
-  const ProcessResult none =
-      begin("checkpoint.init_changes=[\"model.*\", \"model.block.attention.causal\"]");
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(
-      none.err,
-      HasSubstr("checkpoint.init_changes: \"model.block.attention.causal\" names nothing that "
-                "differs from the checkpoint"));
+  EXPECT_THAT(begin("checkpoint.init_changes=[\"model.heads\"]"),
+              Exits(2, "norm.eps: 1e-05, now 0.1", Not(HasSubstr("model.heads:"))));
+  EXPECT_THAT(begin("checkpoint.init_changes=[\"model.*\", \"model.block.attention.causal\"]"),
+              Exits(2,
+                    "checkpoint.init_changes: \"model.block.attention.causal\" names nothing that "
+                    "differs from the checkpoint"));
   EXPECT_EQ(begin("checkpoint.init_changes=[\"model.heads\", \"*.eps\"]").exit_code, 0);
-  const ProcessResult alone =
-      run_.train(TinyRun::steps(1, "alone", {"checkpoint.init_changes=[\"model.heads\"]"}));
-  EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("init_changes: has no effect without init_from"));
+  EXPECT_THAT(run_.train(TinyRun::steps(1, "alone", {"checkpoint.init_changes=[\"model.heads\"]"})),
+              Exits(2, "init_changes: has no effect without init_from"));
 }
 
 TEST_F(SecondStart, StructuralKeysOfExperts) {
@@ -452,9 +428,9 @@ TEST_F(SecondStart, StructuralKeysOfExperts) {
            {"router.type=\"expert_choice\"", "router.type: \"top_k\", now \"expert_choice\""}}) {
     std::vector<std::string> sets = moe;
     sets.insert(sets.end(), {"model.block.mlp." + key, "checkpoint.init_from=base"});
-    const ProcessResult result = check(TinyRun::steps(1, "new", sets));
-    EXPECT_EQ(result.exit_code, 2) << key;
-    EXPECT_THAT(result.err, HasSubstr("\n  model.block.mlp." + change + "\n"));
+    EXPECT_THAT(check(TinyRun::steps(1, "new", sets)),
+                Exits(2, "\n  model.block.mlp." + change + "\n"))
+        << key;
   }
   // Rows come back as they went, whatever carries them.
   std::vector<std::string> sets = moe;
@@ -487,32 +463,23 @@ TEST_F(SecondStart, AnotherVocabularyOfTheSameSize) {
   run_.folder.write("tk/vocab.json", vocabulary.dump());
 
   const std::string step = run_.at("run/checkpoints/step-1");
-  const ProcessResult text =
-      run_tessera({"generate", "--checkpoint", run_.at("run"), "--prompt", "the", "--tokens", "1"});
-  EXPECT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.err,
-              AllOf(HasSubstr("warning: " + step +
-                              " was trained with the tokenizer \"gpt2: 258 "
-                              "tokens, "),
-                    HasSubstr("tokenizer.path")));
-  const ProcessResult converted =
-      run_tessera({"convert", "--from", run_.at("run"), "--to", run_.at("theirs")});
-  EXPECT_EQ(converted.exit_code, 2);
   EXPECT_THAT(
-      converted.err,
-      AllOf(HasSubstr(step + " was trained with the tokenizer "), HasSubstr("--no-tokenizer")));
+      run_tessera({"generate", "--checkpoint", run_.at("run"), "--prompt", "the", "--tokens", "1"}),
+      Exits(0,
+            "warning: " + step +
+                " was trained with the tokenizer \"gpt2: 258 "
+                "tokens, ",
+            "tokenizer.path"));
+  EXPECT_THAT(run_tessera({"convert", "--from", run_.at("run"), "--to", run_.at("theirs")}),
+              Exits(2, step + " was trained with the tokenizer ", "--no-tokenizer"));
   EXPECT_FALSE(fs::exists(run_.at("theirs")));
   std::vector<std::string> from = gpt2;
   from.emplace_back("checkpoint.init_from=run");
-  const ProcessResult begun = run_.train(TinyRun::steps(1, "new", from));
-  EXPECT_EQ(begun.exit_code, 2);
-  EXPECT_THAT(begun.err,
-              AllOf(HasSubstr("\n  tokenizer: \"gpt2: 258 tokens, "), HasSubstr("init_changes")));
+  EXPECT_THAT(run_.train(TinyRun::steps(1, "new", from)),
+              Exits(2, "\n  tokenizer: \"gpt2: 258 tokens, ", "init_changes"));
   from.emplace_back("checkpoint.init_changes=tokenizer");
   EXPECT_EQ(run_.train(TinyRun::steps(1, "new", from)).exit_code, 0);
-  const ProcessResult resumed = run_.train(TinyRun::steps(3, "run", gpt2));
-  EXPECT_EQ(resumed.exit_code, 2);
-  EXPECT_THAT(resumed.err, HasSubstr("\n  tokenizer: \"gpt2: "));
+  EXPECT_THAT(run_.train(TinyRun::steps(3, "run", gpt2)), Exits(2, "\n  tokenizer: \"gpt2: "));
   // The same files elsewhere are the same tokenizer, in whatever order they list tokens.
   run_.folder.write("moved/vocab.json", nlohmann::json::parse(files.vocabulary()).dump(2));
   run_.folder.write("moved/merges.txt", files.merges());

@@ -142,15 +142,13 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedConfig, ::testing::ValuesIn(runnable()), []
 
 // Stages of a pipeline are built without data too, and find nothing wrong with what is not there.
 TEST(ShippedConfigs, MissingDataIsTheOnlyMistakeOfAPipeline) {
-  const ProcessResult result = run_tessera({"config",
-                                            "check",
-                                            file_of("shakespeare"),
-                                            file_of("parallel/pp2"),
-                                            "--set",
-                                            "data.path=nowhere"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("data.path: cannot read"));
-  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("embedding")));
+  EXPECT_THAT(run_tessera({"config",
+                           "check",
+                           file_of("shakespeare"),
+                           file_of("parallel/pp2"),
+                           "--set",
+                           "data.path=nowhere"}),
+              Exits(2, "data.path: cannot read", ::testing::Not(HasSubstr("embedding"))));
 }
 
 TEST(ShippedConfigs, RefusalsAreOfConfigurationsThatExist) {

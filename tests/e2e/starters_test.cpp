@@ -91,10 +91,7 @@ TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
     ranks.push_back(start(command, {}));
   }
   for (const auto& rank : ranks) {
-    const ProcessResult result = rank->wait();
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr("mpirun gives its job no name"), HasSubstr("set TESSERA_JOB")));
+    EXPECT_THAT(rank->wait(), Exits(1, "mpirun gives its job no name", "set TESSERA_JOB"));
   }
 }
 
@@ -181,14 +178,12 @@ TEST_F(Folders, WithoutRoomForACheckpointAreRefusedBeforeTheFirstStep) {
 }
 
 TEST_F(Starters, RanksThatDoNotFitTheLayoutDoNotWaitForOthers) {
-  const ProcessResult result =
-      start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))->wait();
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"));
-  const ProcessResult other =
-      start(run_.command(TinyRun::steps(3, "run", {"comm.ranks=2"})), torchrun(0, 4))->wait();
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("--set #3: [comm] ranks = 2, but torchrun started 4"));
+  EXPECT_THAT(
+      start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))->wait(),
+      Exits(2, "world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"));
+  EXPECT_THAT(
+      start(run_.command(TinyRun::steps(3, "run", {"comm.ranks=2"})), torchrun(0, 4))->wait(),
+      Exits(2, "--set #3: [comm] ranks = 2, but torchrun started 4"));
 }
 
 // What only the dry run finds: rank 0 looks for it, and all ranks say it before they train.
@@ -234,9 +229,7 @@ TEST_F(Starters, RanksWithOtherDataAreRefused) {
     ranks.push_back(std::make_unique<Process>(run_.command(sets), options));
   }
   for (const auto& rank : ranks) {
-    const ProcessResult result = rank->wait();
-    EXPECT_EQ(result.exit_code, 2) << result.err;
-    EXPECT_THAT(result.err, AllOf(HasSubstr("data"), HasSubstr("give all hosts the same data")));
+    EXPECT_THAT(rank->wait(), Exits(2, "data", "give all hosts the same data"));
   }
 }
 

@@ -44,14 +44,13 @@ TEST_F(StoredCode, FoldersOfPluginsComeFromTheUser) {
                 .exit_code,
             0);
   for (const std::vector<std::string>& reader : readers()) {
-    const ProcessResult result = run(reader);
-    EXPECT_EQ(result.exit_code, 2) << reader[0];
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr("test_broken_norm"),
-                      HasSubstr("index.json:"),
-                      HasSubstr("[plugins] path: nothing is loaded from " + kTheirs +
-                                ", since a checkpoint may be somebody else's; where you trust it, "
-                                "give the folder with --path or TESSERA_PLUGIN_PATH"),
+    EXPECT_THAT(run(reader),
+                Exits(2,
+                      "test_broken_norm",
+                      "index.json:",
+                      "[plugins] path: nothing is loaded from " + kTheirs +
+                          ", since a checkpoint may be somebody else's; where you trust it, "
+                          "give the folder with --path or TESSERA_PLUGIN_PATH",
                       Not(HasSubstr(kLoaded))))
         << reader[0];
   }
@@ -65,16 +64,14 @@ TEST_F(StoredCode, FoldersOfPluginsComeFromTheUser) {
   EXPECT_EQ(by_flag.out, by_variable.out);
   std::vector<std::string> reshard = readers()[1];
   reshard.insert(reshard.end(), {"--set", "plugins.path=[\"" + kTheirs + "\"]"});
-  const ProcessResult by_setting = run(reshard);
-  EXPECT_EQ(by_setting.exit_code, 0) << by_setting.err;
-  EXPECT_THAT(by_setting.err, HasSubstr(kLoaded));
+  EXPECT_THAT(run(reshard), Exits(0, kLoaded));
   // A run of one's own goes on by the configuration that names the folder.
-  const ProcessResult on = run_.train(TinyRun::steps(
-      3,
-      "run",
-      {broken_plugins(), "model.head.norm.type=test_broken_norm", "model.head.norm.how=no"}));
-  EXPECT_EQ(on.exit_code, 0) << on.err;
-  EXPECT_THAT(on.err, HasSubstr("going on from "));
+  EXPECT_THAT(
+      run_.train(TinyRun::steps(
+          3,
+          "run",
+          {broken_plugins(), "model.head.norm.type=test_broken_norm", "model.head.norm.how=no"})),
+      Exits(0, "going on from "));
 }
 
 // An index may claim any model; what it claims costs neither the time nor the memory of one.
@@ -105,10 +102,8 @@ TEST_F(StoredCode, AModelThatIsLargerByFarThanItsTensorsIsNotBuilt) {
 TEST_F(StoredCode, WhatIsLeftOutIsTold) {
   ASSERT_EQ(run_.train(TinyRun::steps(2, "run", {broken_plugins()})).exit_code, 0);
   for (const std::vector<std::string>& reader : {readers()[0], readers()[1]}) {
-    const ProcessResult result = run(reader);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr("nothing is loaded from " + kTheirs), Not(HasSubstr(kLoaded))));
+    EXPECT_THAT(run(reader),
+                Exits(0, "nothing is loaded from " + kTheirs, Not(HasSubstr(kLoaded))));
   }
 }
 

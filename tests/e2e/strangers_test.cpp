@@ -118,9 +118,7 @@ TEST(Strangers, AreRefusedAndTheRunGoesOn) {
   }
   EXPECT_NE(once, again);
 
-  const ProcessResult result = disturbed.wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("store: refused a connection from this host"));
+  EXPECT_THAT(disturbed.wait(), Exits(0, "store: refused a connection from this host"));
   EXPECT_THAT(run.metrics("run"), ElementsAreArray(run.metrics("whole")));
   EXPECT_THAT(run.survivors(), IsEmpty());
 }

@@ -212,9 +212,7 @@ TEST(TrainErrors, ConfigCheckLooksForTheCheckpointToo) {
                         "--set",
                         "checkpoint.resume=" + resume});
   };
-  const ProcessResult missing = check(run.at("gone"));
-  EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_THAT(missing.err, HasSubstr("there is no checkpoint " + run.at("gone")));
+  EXPECT_THAT(check(run.at("gone")), Exits(2, "there is no checkpoint " + run.at("gone")));
   fs::create_directory(run.at("empty"));
   EXPECT_THAT(check(run.at("empty")).err,
               HasSubstr(run.at("empty") + " holds no complete checkpoint"));
@@ -248,11 +246,10 @@ TEST(TrainErrors, AutoHandsKeysToTheCommunicatorItChooses) {
   const TinyRun run;
   const std::vector<std::string> sets = {
       "parallel.data=2", "model.hidden=240", "comm.segment_gib=0.001"};
-  const ProcessResult result = run.train(TinyRun::steps(5, "run", sets));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("out of memory: "),
-                    HasSubstr(", of this rank's segment of 2097152 bytes (comm.segment_gib). "),
+  EXPECT_THAT(run.train(TinyRun::steps(5, "run", sets)),
+              Exits(1,
+                    "out of memory: ",
+                    ", of this rank's segment of 2097152 bytes (comm.segment_gib). ",
                     Not(HasSubstr("memory ran out"))));
 }
 
@@ -336,11 +333,10 @@ TEST(TrainErrors, AValidationOfALossWithoutAMaskNeedsFullBatches) {
                                      "validation.every_steps=1",
                                      "validation.samples=" + samples}));
   };
-  const ProcessResult refused = train("3");
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err,
-              AllOf(HasSubstr("3 samples do not fill batches of batch.global = 8"),
-                    HasSubstr("the loss \"test_term\" is weighted by samples or tokens")));
+  EXPECT_THAT(train("3"),
+              Exits(2,
+                    "3 samples do not fill batches of batch.global = 8",
+                    "the loss \"test_term\" is weighted by samples or tokens"));
   EXPECT_EQ(train("8").exit_code, 0);
 }
 

@@ -72,9 +72,8 @@ TEST_P(Interrupt, SavesAndGoesOnBitForBit) {
   ASSERT_LT(steps, static_cast<std::size_t>(kSteps)) << "it was not stopped";
   EXPECT_THAT(run_.checkpoints(out), ElementsAre("step-" + std::to_string(steps)));
 
-  const ProcessResult second = run_.train(TinyRun::steps(kSteps, out, layout));
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.out, HasSubstr("checkpoints/step-" + std::to_string(steps)));
+  EXPECT_THAT(run_.train(TinyRun::steps(kSteps, out, layout)),
+              Prints(0, "checkpoints/step-" + std::to_string(steps)));
   EXPECT_EQ(run_.metrics(out), run_.metrics("whole"));
 }
 
@@ -159,9 +158,8 @@ TEST_F(Train, AKilledRankIsNamedAtOnce) {
 TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
   Process first(run_.command(TinyRun::steps(1000000, "run")), run_.options());
   ASSERT_TRUE(first.shows("3/1")) << first.err();
-  const ProcessResult second = run_.train(TinyRun::steps(10, "run"));
-  EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err, HasSubstr("run is in use: process " + std::to_string(first.pid())));
+  EXPECT_THAT(run_.train(TinyRun::steps(10, "run")),
+              Exits(1, "run is in use: process " + std::to_string(first.pid())));
   first.send(SIGTERM);
   const ProcessResult ended = first.wait();
   EXPECT_EQ(ended.exit_code, 3) << "signal " << ended.signal << "\n" << ended.err;
@@ -213,12 +211,11 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
 TEST_F(Train, AFullDiskEndsTheRunAndLeavesTheOlderCheckpoint) {
   ASSERT_EQ(run_.train(TinyRun::steps(5, "run")).exit_code, 0);
   // Blocks of 512 or 1024 bytes, less than a checkpoint, more than everything else.
-  const ProcessResult full =
-      run_process(run_.command_after("ulimit -f 60", TinyRun::steps(10, "run")), run_.options());
-  EXPECT_EQ(full.exit_code, 1);
-  EXPECT_THAT(full.err,
-              AllOf(HasSubstr("saving step 10 failed, older checkpoints are whole: cannot write "),
-                    HasSubstr("rank-00000.safetensors: File too large")));
+  EXPECT_THAT(
+      run_process(run_.command_after("ulimit -f 60", TinyRun::steps(10, "run")), run_.options()),
+      Exits(1,
+            "saving step 10 failed, older checkpoints are whole: cannot write ",
+            "rank-00000.safetensors: File too large"));
   EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-5"));
   EXPECT_FALSE(fs::exists(run_.at("run/checkpoints/step-10.tiny.tmp")));
   const ProcessResult again = run_.train(TinyRun::steps(10, "run"));
@@ -286,11 +283,10 @@ TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {
   ASSERT_EQ(run_.train(sets).exit_code, 0);
   const auto whole = run_.metrics("run");
   spoil("run/checkpoints/step-8/rank-00001.safetensors");
-  const ProcessResult again = run_.train(sets);
-  EXPECT_EQ(again.exit_code, 0);
-  EXPECT_THAT(again.err,
-              AllOf(HasSubstr("step-8/rank-00001.safetensors is damaged: the checksum is wrong"),
-                    HasSubstr("falling back to " + run_.at("run/checkpoints/step-6"))));
+  EXPECT_THAT(run_.train(sets),
+              Exits(0,
+                    "step-8/rank-00001.safetensors is damaged: the checksum is wrong",
+                    "falling back to " + run_.at("run/checkpoints/step-6")));
   EXPECT_EQ(run_.metrics("run"), whole);
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("run")}).exit_code, 0);
 }
@@ -298,37 +294,33 @@ TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {
 TEST_F(Train, ANewestWithoutItsIndexIsPassedOverWithAWarning) {
   ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
   fs::remove(run_.at("run/checkpoints/step-5/index.json"));
-  const ProcessResult on = run_.train(TinyRun::steps(6, "run"));
-  EXPECT_EQ(on.exit_code, 0) << on.err;
-  EXPECT_THAT(on.err,
-              AllOf(HasSubstr("step-5 is not complete, it has no index.json: it is passed over"),
-                    HasSubstr("going on from " + run_.at("run/checkpoints/step-4"))));
+  EXPECT_THAT(run_.train(TinyRun::steps(6, "run")),
+              Exits(0,
+                    "step-5 is not complete, it has no index.json: it is passed over",
+                    "going on from " + run_.at("run/checkpoints/step-4")));
 }
 
 TEST_F(Train, AModelThatDoesNotFitIsToldByItsKeysToo) {
   ASSERT_EQ(run_.train(TinyRun::steps(2, "run")).exit_code, 0);
   for (const std::string ranks : {"parallel.data=1", "parallel.data=2"}) {
-    const ProcessResult other = run_.train(TinyRun::steps(
-        4, "run", {"model.layers=3", "checkpoint.resume=run/checkpoints/step-2", ranks}));
-    EXPECT_EQ(other.exit_code, 2);
-    EXPECT_THAT(other.err,
-                AllOf(HasSubstr("does not fit this configuration:"),
-                      HasSubstr("changed since then:\n"),
-                      HasSubstr("model.layers: 2, now 3"),
-                      Not(HasSubstr("what each rank did last"))));
+    EXPECT_THAT(
+        run_.train(TinyRun::steps(
+            4, "run", {"model.layers=3", "checkpoint.resume=run/checkpoints/step-2", ranks})),
+        Exits(2,
+              "does not fit this configuration:",
+              "changed since then:\n",
+              "model.layers: 2, now 3",
+              Not(HasSubstr("what each rank did last"))));
   }
 }
 
 TEST_F(Train, TheCheckpointThatWasAskedForOrNone) {
-  const ProcessResult missing = run_.train(TinyRun::steps(5, "run", {"checkpoint.resume=nowhere"}));
-  EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_THAT(missing.err, HasSubstr("there is no checkpoint " + run_.at("nowhere")));
+  EXPECT_THAT(run_.train(TinyRun::steps(5, "run", {"checkpoint.resume=nowhere"})),
+              Exits(2, "there is no checkpoint " + run_.at("nowhere")));
   ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
   spoil("run/checkpoints/step-4/rank-00000.safetensors");
-  const ProcessResult damaged =
-      run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-4"}));
-  EXPECT_EQ(damaged.exit_code, 1);
-  EXPECT_THAT(damaged.err, HasSubstr("step-4 is damaged:\n  tensors \""));
+  EXPECT_THAT(run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-4"})),
+              Exits(1, "step-4 is damaged:\n  tensors \""));
   const ProcessResult earlier =
       run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-2"}));
   EXPECT_EQ(earlier.exit_code, 0) << earlier.err;
@@ -353,9 +345,8 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
                     Not(HasSubstr(" 13  "))));
   const ProcessResult one = run_tessera({"checkpoint", "list", run_.at("run/checkpoints/step-4")});
   EXPECT_THAT(one.out, AllOf(HasSubstr(" 4  "), HasSubstr("complete, "), Not(HasSubstr(" 5  "))));
-  const ProcessResult good = run_tessera({"checkpoint", "verify", run_.at("run")});
-  EXPECT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_THAT(good.out, AllOf(HasSubstr("step-5: step 5, "), HasSubstr("step-4: step 4, ")));
+  EXPECT_THAT(run_tessera({"checkpoint", "verify", run_.at("run")}),
+              Prints(0, "step-5: step 5, ", "step-4: step 4, "));
   spoil("run/checkpoints/step-4/rank-00000.safetensors");
   const ProcessResult bad = run_tessera({"checkpoint", "verify", run_.at("run/checkpoints")});
   EXPECT_EQ(bad.exit_code, 1);
@@ -424,46 +415,44 @@ TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
               AllOf(HasSubstr(R"("same":false,"counts":["step: 2 and 4")"),
                     HasSubstr(R"("most":)"),
                     HasSubstr(R"("largest":{"name":")")));
-  const ProcessResult near = run_tessera(
-      {"checkpoint", "diff", run_.at("run/checkpoints/step-2"), step, "--tolerance", "1e9"});
-  EXPECT_EQ(near.exit_code, 1) << "the steps differ";
-  EXPECT_THAT(near.out,
-              AllOf(HasSubstr("step: 2 and 4\n"),
-                    HasSubstr(" within 1e+09, 0 differ, 0 only in the first"),
-                    HasSubstr("the largest difference is "),
-                    HasSubstr(" of the tensor's magnitude, in ")));
+  EXPECT_THAT(
+      run_tessera(
+          {"checkpoint", "diff", run_.at("run/checkpoints/step-2"), step, "--tolerance", "1e9"}),
+      Prints(1,
+             "step: 2 and 4\n",
+             " within 1e+09, 0 differ, 0 only in the first",
+             "the largest difference is ",
+             " of the tensor's magnitude, in "))
+      << "the steps differ";
   EXPECT_EQ(run_tessera({"checkpoint", "diff", step, step, "--tolerance", "-1"}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "diff", step, run_.at("none")}).exit_code, 2);
 
-  const ProcessResult exported =
-      run_tessera({"checkpoint", "export", step, run_.at("m.safetensors"), "--dtype", "bf16"});
-  EXPECT_EQ(exported.exit_code, 0) << exported.err;
-  EXPECT_THAT(exported.out, HasSubstr(" parameters of " + step));
+  EXPECT_THAT(
+      run_tessera({"checkpoint", "export", step, run_.at("m.safetensors"), "--dtype", "bf16"}),
+      Prints(0, " parameters of " + step));
   EXPECT_EQ(run_tessera({"checkpoint", "export", step, run_.at("m.safetensors")}).exit_code, 2);
-  const ProcessResult misfit =
-      run_tessera({"checkpoint", "reshard", step, run_.at("x"), "--set", "model.hidden=12"});
-  EXPECT_EQ(misfit.exit_code, 2);
-  EXPECT_THAT(misfit.err,
-              AllOf(HasSubstr("step-4 does not fit this configuration:"),
-                    HasSubstr("in the checkpoint, fp32 [12] in this configuration"),
-                    Not(HasSubstr("this run"))));
-  const ProcessResult rule = run_tessera(
-      {"checkpoint", "reshard", step, run_.at("x"), "--set", "optimizer.rule.type=muon"});
-  EXPECT_EQ(rule.exit_code, 2);
-  EXPECT_THAT(rule.err,
-              AllOf(HasSubstr("not in the checkpoint: "),
-                    HasSubstr("layers.0.mlp.up.weight/momentum"),
-                    HasSubstr("layers.0.mlp.up.weight/second_moment"),
-                    HasSubstr("checkpoint.init_from = ")));
+  EXPECT_THAT(
+      run_tessera({"checkpoint", "reshard", step, run_.at("x"), "--set", "model.hidden=12"}),
+      Exits(2,
+            "step-4 does not fit this configuration:",
+            "in the checkpoint, fp32 [12] in this configuration",
+            Not(HasSubstr("this run"))));
+  EXPECT_THAT(
+      run_tessera(
+          {"checkpoint", "reshard", step, run_.at("x"), "--set", "optimizer.rule.type=muon"}),
+      Exits(2,
+            "not in the checkpoint: ",
+            "layers.0.mlp.up.weight/momentum",
+            "layers.0.mlp.up.weight/second_moment",
+            "checkpoint.init_from = "));
   EXPECT_THAT(run_tessera({"checkpoint", "reshard", "--help"}).out,
               HasSubstr("No layout needs it"));
   fs::rename(run_.at("elsewhere.txt"), run_.at("text.txt"));
 
   // The resharded one goes on as the original does.
-  const ProcessResult on = run_.train(TinyRun::steps(
-      6, "other", {"parallel.tensor=2", "parallel.pipeline=2", "schedule.type=1f1b"}));
-  EXPECT_EQ(on.exit_code, 0) << on.err;
-  EXPECT_THAT(on.err, HasSubstr("going on from " + out + "/step-4"));
+  EXPECT_THAT(run_.train(TinyRun::steps(
+                  6, "other", {"parallel.tensor=2", "parallel.pipeline=2", "schedule.type=1f1b"})),
+              Exits(0, "going on from " + out + "/step-4"));
 }
 
 TEST_F(Train, ExpertsAreReshardedToo) {
@@ -489,9 +478,8 @@ TEST_F(Train, ExpertsAreReshardedToo) {
                                             "--set",
                                             "parallel.expert_tensor=1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const ProcessResult same = run_tessera({"checkpoint", "diff", step, out + "/step-2"});
-  EXPECT_EQ(same.exit_code, 0) << same.out;
-  EXPECT_THAT(same.out, HasSubstr(" tensors are equal, 0 differ"));
+  EXPECT_THAT(run_tessera({"checkpoint", "diff", step, out + "/step-2"}),
+              Prints(0, " tensors are equal, 0 differ"));
 }
 
 TEST_F(Train, WarnsOnceOfAModelThatIsNotCausal) {
