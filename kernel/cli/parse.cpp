@@ -42,7 +42,7 @@ struct Program {
   CLI::App app{"Trains transformer language models; every part is a plugin, chosen by name."};
   std::function<int()> chosen;
 
-  // Makes a command that only looks: it starts no process.
+  // Makes a command that only looks: it starts no process, except to ask a driver for its units.
   template <class Options>
   std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
     auto options = std::make_shared<Options>();

@@ -219,8 +219,8 @@ void warn_of_crowded(const Opened& opened, const RankIdentity& identity) {
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
-  const ProgressBoard board(environment.progress, environment.world);
-  const std::shared_ptr<Progress> progress = board.of(environment.rank);
+  std::optional<ProgressBoard> board;
+  std::shared_ptr<Progress> progress;
   std::optional<Pulse> pulse;
   std::optional<bool> heard;  // what report_failure said, once it was called
   std::optional<Error> failure;
@@ -241,6 +241,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     heard = report_failure(environment.report, *failure);
   };
   try {
+    board.emplace(environment.progress, environment.world);
+    progress = board->of(environment.rank);
     const Opened opened = open(options);
     if (!environment.own && environment.rank == 0) print_notices(opened, environment.local_world);
     check_world(opened, environment);

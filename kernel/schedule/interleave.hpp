@@ -14,8 +14,8 @@ struct PairStep {
 };
 
 /// Takes turns between a forward pass over `forward` and a backward pass over `backward`, layer by
-/// layer (layer_order), so that each exchange (PhaseInfo::lane) is followed by what the other pass
-/// computes. With experts on several ranks, of a layer each:
+/// layer (layer_order), so that each exchange (PhaseInfo::starts_exchange) is followed by what the
+/// other pass computes. With experts on several ranks, of a layer each:
 ///
 ///     combine B | attention, router F | experts B, input half | dispatch F
 ///     | experts B, weight half; dispatch B | experts F; combine F | attention B

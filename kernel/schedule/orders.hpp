@@ -33,7 +33,7 @@ struct Orders {
   }
   /// The other rank that reads what this one's action computes; -1: none does.
   int reader(int rank, const Action& action) const;
-  /// Does any result of the pair that `action` leads go to another rank?
+  /// Does any result of the pair that begins with `action` go to another rank?
   bool pair_sends(std::size_t rank, std::size_t action) const;
   int last_stage() const { return static_cast<int>(owners.size()) - 1; }
 };

@@ -164,8 +164,13 @@ i64 threads_of_all(const std::string& proc) {
   return slash == load.npos ? 0 : std::atoll(load.c_str() + slash + 1);
 }
 
-// The system's administrator, and who may go beyond limits, has no limit of threads.
+// The system's administrator, and who may go beyond limits, has no limit of threads. One who is
+// that within a container only has.
 bool may_exceed_limits(const std::string& proc) {
+  constexpr i64 kAll = (i64{1} << 32) - 1;
+  i64 inside = 0, outside = 0, users = 0;
+  std::ifstream(proc + "/self/uid_map") >> inside >> outside >> users;
+  if (inside != outside || users != kAll) return false;
   constexpr i64 kAdministrator = i64{1} << 21 | i64{1} << 24;  // CAP_SYS_ADMIN, CAP_SYS_RESOURCE
   return getuid() == 0 ||
          (number_after(proc + "/self/status", "CapEff:", 16) & kAdministrator) != 0;

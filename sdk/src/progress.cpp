@@ -139,7 +139,8 @@ std::vector<std::string> Progress::collectives(int group) const {
   const GroupEntry& of = memory_->group[static_cast<std::size_t>(group)];
   std::vector<std::string> texts;
   of.started.each([&](u64 number, const CollectiveEntry& started) {
-    const TensorArg& input = started.input;
+    TensorArg input = started.input;
+    input.rank = std::clamp(input.rank, 0, kMaxRank);
     const std::string what =
         input ? fmt::format("{} [{}]",
                             dtype_name(input.dtype),
@@ -157,7 +158,7 @@ std::vector<std::string> Progress::collectives(int group) const {
 
 std::vector<std::string> Progress::collectives() const {
   std::vector<std::string> texts;
-  const u64 groups = std::atomic_ref(memory_->groups).load();
+  const u64 groups = std::min<u64>(std::atomic_ref(memory_->groups).load(), memory_->group.size());
   for (u64 group = 0; group < groups; ++group) {
     for (std::string& text : collectives(static_cast<int>(group))) texts.push_back(std::move(text));
   }

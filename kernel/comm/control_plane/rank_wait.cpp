@@ -24,6 +24,7 @@ RankWait::RankWait(Store& store,
 std::string RankWait::get(const std::string& key, i64 rank, std::string_view what) try {
   return wait_for(key, rank);
 } catch (const Error&) {
+  if (stop_ && stop_->stop_requested()) throw;  // no rank is to blame
   rethrow_with(ErrorFrame::Kind::note, fmt::format("rank {}'s {} did not come", rank, what));
 }
 
@@ -36,13 +37,12 @@ milliseconds RankWait::slice() const {
 }
 
 std::string RankWait::wait_for(const std::string& key, i64 rank) {
-  constexpr milliseconds kCall{11000};  // what a call to the store takes at most
   milliseconds between = 2ms, unchecked = 0ms;
   for (;;) {
     // What is there already is taken, however late it is.
     const milliseconds wait = slice();
     std::optional<std::string> text = look(key, wait);
-    begin_ += stood_still_.look(stop_ ? kCall : wait);
+    begin_ += stood_still_.look(wait);
     if (text) return std::move(*text);
     if (stop_) {
       pause(between);
@@ -52,6 +52,7 @@ std::string RankWait::wait_for(const std::string& key, i64 rank) {
     }
     if (pulse_ && (!stop_ || unchecked > pulse_->silence() / 4)) {
       pulse_->require_alive(rank);
+      begin_ += stood_still_.look();
       unchecked = 0ms;
     }
     const auto waited = Clock::now() - begin_;

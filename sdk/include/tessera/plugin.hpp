@@ -43,8 +43,8 @@ struct TESSERA_API ComponentInfo {
   Factory make;
   /// The base of what `make` made, which the host tells who it is. nullptr where the kind has none.
   Identified* (*identified)(void* made) = nullptr;
-  /// For a communicator that states it (comm.hpp): bytes on each member until the collective is
-  /// complete, beyond its tensors. nullptr: none.
+  /// For a communicator that states it (communicator.hpp): bytes on each member until the
+  /// collective is complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
   /// For a communicator that states it: the kind of memory of the tensors that it carries. Empty:
   /// not known before it is made.

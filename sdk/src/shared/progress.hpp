@@ -15,9 +15,10 @@ namespace tessera {
 /// The one record of it: the launcher, the pulse and the flight records read it. It may lie in
 /// memory that the launcher shares with the rank, so what a killed rank did is known.
 ///
-/// One thread at a time writes, in some nanoseconds and without allocating. Any thread reads, also
-/// of another process. A rank may die while it writes an entry: the rings hold one more than they
-/// show.
+/// One thread at a time writes, in some nanoseconds and without allocating. Any thread reads step()
+/// and actions_begun(), also of another process. The texts are for the writer's own thread, and for
+/// others once the writer has ended. It may have died while it wrote an entry: the rings hold one
+/// more than they show.
 class TESSERA_API Progress {
  public:
   /// Bytes of one rank's record. It begins as zeros.
