@@ -17,7 +17,7 @@ inline constexpr const char* kWorldVariable = "TESSERA_WORLD_SIZE";
 inline constexpr const char* kStoreVariable = "TESSERA_STORE";
 inline constexpr const char* kTokenVariable = "TESSERA_RUN_TOKEN";
 inline constexpr const char* kReportVariable = "TESSERA_REPORT_FD";
-inline constexpr const char* kProgressVariable = "TESSERA_PROGRESS_FD";
+inline constexpr const char* kProgressVariable = "TESSERA_PROGRESS";
 inline constexpr const char* kThreadsVariable = "TESSERA_RANK_THREADS";
 inline constexpr const char* kJobVariable = "TESSERA_JOB";
 
@@ -31,7 +31,7 @@ struct RankEnvironment {
   std::string token = {};      ///< what every connection to the store proves
   bool own = false;            ///< our launcher started us and hosts the store; else rank 0 does
   int report = -1;             ///< where report_failure() writes; -1: nobody listens
-  int progress = -1;           ///< descriptor of the launcher's ProgressBoard; -1: there is none
+  int progress = -1;           ///< number of the launcher's ProgressBoard; -1: there is none
   std::string starter = {};    ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
   int threads = 0;             ///< of each rank, as our launcher has decided; 0: each decides
   bool unnamed_job = false;    ///< the starter gives none, so the store is named after its process

@@ -410,7 +410,7 @@ Ending attempt(i64 ranks,
   program.environment.push_back(fmt::format("{}={}", kWorldVariable, ranks));
   program.environment.push_back(fmt::format("{}={}", kStoreVariable, address));
   program.environment.push_back(fmt::format("{}={}", kTokenVariable, token));
-  program.environment.push_back(fmt::format("{}={}", kProgressVariable, board.descriptor()));
+  program.environment.push_back(fmt::format("{}={}", kProgressVariable, board.number()));
   if (options.threads > 0) {
     program.environment.push_back(fmt::format("{}={}", kThreadsVariable, options.threads));
   }

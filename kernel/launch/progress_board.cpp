@@ -1,8 +1,7 @@
 #include "kernel/launch/progress_board.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,39 +10,31 @@
 
 namespace tessera {
 
+// Memory of System V: no limit of files counts it (ulimit -f), and it goes with the last process
+// that has it attached.
 ProgressBoard::ProgressBoard(i64 ranks) {
-  // Ranks inherit it, so it stays open over exec.
-  descriptor_ = memfd_create("tessera-progress", 0);
-  require(descriptor_ >= 0, "launch: no shared memory: {}", SystemError());
-  if (ftruncate(descriptor_, ranks * static_cast<off_t>(Progress::bytes())) != 0) {
-    const int error = errno;
-    close(descriptor_);
-    fail("launch: no shared memory for {} ranks: {}", ranks, SystemError(error));
-  }
-  map(ranks);
+  number_ = shmget(IPC_PRIVATE, static_cast<std::size_t>(ranks) * Progress::bytes(), 0600);
+  require(number_ >= 0, "launch: no shared memory for {} ranks: {}", ranks, SystemError());
+  attach(ranks);
+  shmctl(number_, IPC_RMID, nullptr);  // ranks may still attach it (Linux, shmctl(2))
 }
 
-ProgressBoard::ProgressBoard(int descriptor, i64 ranks) {
-  if (descriptor < 0) return;
-  descriptor_ = descriptor;
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this rank starts has no use for it
-  map(ranks);
+ProgressBoard::ProgressBoard(int number, i64 ranks) : number_(number) {
+  if (number >= 0) attach(ranks);
 }
 
-void ProgressBoard::map(i64 ranks) {
-  const auto bytes = static_cast<std::size_t>(ranks) * Progress::bytes();
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (memory == MAP_FAILED) {
+void ProgressBoard::attach(i64 ranks) {
+  void* const memory = shmat(number_, nullptr, 0);
+  if (memory == reinterpret_cast<void*>(-1)) {
     const int error = errno;
-    close(descriptor_);
-    fail("launch: cannot map the memory of what ranks do: {}", SystemError(error));
+    shmctl(number_, IPC_RMID, nullptr);
+    fail("launch: cannot attach the memory of what ranks do: {}", SystemError(error));
   }
-  memory_ = {static_cast<std::byte*>(memory), bytes};
+  memory_ = {static_cast<std::byte*>(memory), static_cast<std::size_t>(ranks) * Progress::bytes()};
 }
 
 ProgressBoard::~ProgressBoard() {
-  if (!memory_.empty()) munmap(memory_.data(), memory_.size_bytes());
-  if (descriptor_ >= 0) close(descriptor_);
+  if (!memory_.empty()) shmdt(memory_.data());
 }
 
 std::shared_ptr<Progress> ProgressBoard::of(i64 rank) const {

@@ -1,7 +1,6 @@
 #include "kernel/launch/progress_board.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@ using ::testing::SizeIs;
 
 TEST(ProgressBoard, ShowsWhatRanksWrote) {
   ProgressBoard board(3);
-  const ProgressBoard of_rank(dup(board.descriptor()), 3);
+  const ProgressBoard of_rank(board.number(), 3);
   const auto rank = of_rank.of(2), seen = board.of(2);
   rank->begin_step(57);
   EXPECT_EQ(seen->step(), 57);
