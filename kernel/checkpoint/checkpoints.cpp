@@ -41,10 +41,9 @@ std::vector<fs::path> unpack(const std::string& text) {
 
 Checkpoints::Checkpoints(const CheckpointArguments& arguments)
     : arguments_(arguments),
-      plane_(arguments.store,
-             arguments.mesh->rank(),
-             arguments.mesh->world_size(),
-             arguments.patience) {}
+      plane_(
+          arguments.store, arguments.mesh->rank(), arguments.mesh->world_size(), arguments.limits) {
+}
 
 void Checkpoints::claim() {
   plane_.root("claim", [this] {
@@ -175,7 +174,7 @@ void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token&
     try {
       save(info, {*part_, values, plane, 1}, [&] { ask_before_commit(plane); });
       return;
-    } catch (const TogetherError& error) {
+    } catch (const SharedError& error) {
       const bool root = arguments_.mesh->rank() == 0;
       if (stop.stop_requested()) {  // nobody waits for its error
         if (root) log(LogLevel::error, error.what());
@@ -243,7 +242,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
       return load_from(candidates[i], tensors, others, judge);
-    } catch (const TogetherError& error) {
+    } catch (const SharedError& error) {
       const bool misfit = error.kind() == ErrorKind::configuration;  // older ones would not fit
       if (misfit || i + 1 == candidates.size()) throw;
       if (arguments_.mesh->rank() == 0) {

@@ -28,7 +28,7 @@ struct CheckpointArguments {
   const Mesh* mesh = nullptr;
   Device* device = nullptr;
   Store* store = nullptr;  ///< nullptr for a world of one
-  WaitLimits patience = std::chrono::milliseconds(300000);
+  WaitLimits limits = std::chrono::milliseconds(300000);
   int threads = 1;   ///< that write large files
   i64 failures = 0;  ///< calls of save_later() in a row that are tried again
 };
@@ -47,7 +47,7 @@ class Checkpoints {
   void require_room(const std::vector<CheckpointTensor>& tensors, i64 saves) const;
   /// Writes `step-N` in two phases and returns its folder; removes old ones after the commit.
   /// `before_commit` is called on rank 0 when all parts are on the disk. A failure that all ranks
-  /// know of is a TogetherError: save() may be called again, for this or a later step.
+  /// know of is a SharedError: save() may be called again, for this or a later step.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::vector<CheckpointTensor>& tensors,
                              const std::function<void()>& before_commit = {});

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// On all ranks: every rank reads back what rank 0 writes into `folder`, and nothing is left there.
-/// Throws TogetherError, with the exit code of a ConfigError, where some do not: hosts have folders
+/// Throws SharedError, with the exit code of a ConfigError, where some do not: hosts have folders
 /// of that name of their own. It names these ranks and their hosts. `run` names the file, as
 /// temporary_folder() does.
 void require_common(const std::filesystem::path& folder,

@@ -45,22 +45,24 @@ struct Program {
   // Makes a command that only looks: it starts no process, except to ask a driver for its units.
   template <class Options>
   std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
-    command->callback([this, options, run] { chosen = [options, run] { return run(*options); }; });
-    return options;
+    return add<Options>(command, run);
   }
 
   // Makes a command that computes, which the system may kill because memory ran out.
   template <class Options>
   std::shared_ptr<Options> choose_work(CLI::App* command, int (*run)(const Options&)) {
-    auto options = choose(command, run);
-    command->callback([this, options, run] {
-      chosen = [options, run] {
-        std::optional<StarvationWatch> watch;
-        if (std::getenv(kReportVariable) == nullptr) watch.emplace();  // its launcher would see it
-        return run(*options);
-      };
+    return add<Options>(command, [run](const Options& options) {
+      std::optional<StarvationWatch> watch;
+      if (std::getenv(kReportVariable) == nullptr) watch.emplace();  // its launcher would see it
+      return run(options);
     });
+  }
+
+ private:
+  template <class Options, class Run>
+  std::shared_ptr<Options> add(CLI::App* command, Run run) {
+    auto options = std::make_shared<Options>();
+    command->callback([this, options, run] { chosen = [options, run] { return run(*options); }; });
     return options;
   }
 };

@@ -67,10 +67,7 @@ std::vector<Fact> facts(const Opened& opened, int threads) {
 }
 
 ControlPlane plane_of(const Opened& opened, const RankIdentity& identity) {
-  return {identity.store,
-          identity.rank,
-          identity.world,
-          seconds(opened.config.run.comm.init_timeout_s)};
+  return identity.control_plane(seconds(opened.config.run.comm.init_timeout_s));
 }
 
 // Checks that all ranks run the same configuration, plugins and thread count, and finds out which
@@ -247,9 +244,9 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     if (!environment.own && environment.rank == 0) print_notices(opened, environment.local_world);
     check_world(opened, environment);
     records = flight_records_file(opened.config.run.run.out);
-    const auto patience = seconds(opened.config.run.comm.init_timeout_s);
-    std::optional<AbsenceNotice> notice(std::in_place, environment, patience);
-    rendezvous.emplace(environment, patience);
+    const auto timeout = seconds(opened.config.run.comm.init_timeout_s);
+    std::optional<AbsenceNotice> notice(std::in_place, environment, timeout);
+    rendezvous.emplace(environment, timeout);
     notice->joined(rendezvous->store());
     pulse.emplace(rendezvous->store(),
                   environment.rank,

@@ -131,11 +131,11 @@ void add_times(Prediction& out) {
 
 PlannedOverlap overlap_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind) {
   PlannedOverlap out;
-  for (const Timeline::Overlapped& aside : timeline.overlapped.at(rank)) {
-    if (aside.kind != kind || aside.span.end == aside.span.start) continue;
+  for (const Timeline::Overlapped& overlapped : timeline.overlapped.at(rank)) {
+    if (overlapped.kind != kind || overlapped.span.end == overlapped.span.start) continue;
     ++out.buckets;
-    out.seconds += aside.span.end - aside.span.start;
-    out.hidden += aside.hidden;
+    out.seconds += overlapped.span.end - overlapped.span.start;
+    out.hidden += overlapped.hidden;
   }
   return out;
 }

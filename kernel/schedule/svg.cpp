@@ -123,18 +123,18 @@ std::string block_text(const Timeline::Block& block, const SvgScale& x, double y
   return out + "</g>\n";
 }
 
-std::string overlapped_text(const Timeline::Overlapped& aside, const SvgScale& x, double y) {
-  const double left = x(aside.span.start);
+std::string overlapped_text(const Timeline::Overlapped& overlapped, const SvgScale& x, double y) {
+  const double left = x(overlapped.span.start);
   return svg_box(left,
                  y,
-                 std::max(x(aside.span.end) - left, 0.5),
+                 std::max(x(overlapped.span.end) - left, 0.5),
                  kOverlapped,
-                 overlapped_colour(aside.kind),
+                 overlapped_colour(overlapped.kind),
                  fmt::format("bucket {}, {}: {:.6g} to {:.6g}",
-                             aside.bucket,
-                             overlapped_name(aside.kind),
-                             aside.span.start,
-                             aside.span.end));
+                             overlapped.bucket,
+                             overlapped_name(overlapped.kind),
+                             overlapped.span.start,
+                             overlapped.span.end));
 }
 
 std::string rows_text(const Timeline::UnderWay& rows, const SvgScale& x, double y) {
@@ -181,8 +181,8 @@ std::string draw_svg(const Timeline& timeline,
       out += block_text(block, x, y, chunks);
     }
     if (has_overlapped) {
-      for (const Timeline::Overlapped& aside : timeline.overlapped[rank]) {
-        out += overlapped_text(aside, x, y + kRow + 1);
+      for (const Timeline::Overlapped& overlapped : timeline.overlapped[rank]) {
+        out += overlapped_text(overlapped, x, y + kRow + 1);
       }
     }
     if (!has_rows) continue;

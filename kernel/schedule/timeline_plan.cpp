@@ -53,7 +53,7 @@ class PlanPlayer {
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       out.blocks.emplace_back();
       std::vector<Timeline::Overlapped>& overlapped = out.overlapped.emplace_back();
-      std::vector<Span> waits;  // for what runs aside, and for nothing else
+      std::vector<Span> waits;  // for overlapped work only
       bool computes = false;
       double main_end = 0;
       std::vector<Span>& spans = out.actions.emplace_back();
@@ -75,8 +75,8 @@ class PlanPlayer {
         computes = true;
         extend(out.blocks.back(), action, span);
       }
-      for (Timeline::Overlapped& aside : overlapped) {
-        if (is_overlapped(aside.kind)) aside.hidden = hidden_in(aside.span, waits);
+      for (Timeline::Overlapped& one : overlapped) {
+        if (is_overlapped(one.kind)) one.hidden = hidden_in(one.span, waits);
       }
       out.under_way.push_back(under_way(rank, spans));
     }
@@ -97,7 +97,7 @@ class PlanPlayer {
     return ends_[static_cast<std::size_t>(rank)][action];
   }
 
-  // When everything has come that the action waits for, what runs aside left out.
+  // When everything has come that the action waits for, without overlapped work.
   double ready_but_for_overlapped(std::size_t rank, const PlanAction& action) const {
     double ready = 0;
     const auto wait_for = [&](int task) { ready = std::max(ready, graph_.end(task)); };
@@ -125,8 +125,9 @@ class PlanPlayer {
     std::vector<Ends>& ends = ends_.emplace_back();
     int previous = -1, last = -1;  // in launch order; end of the last exchange
     for (const PlanAction& action : plan.actions) {
-      const bool aside = is_overlapped(action.kind);
-      const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (aside ? 1 : 0));
+      const bool overlapped = is_overlapped(action.kind);
+      const int task =
+          graph_.add(costs_.action(rank, plan, action), 2 * rank + (overlapped ? 1 : 0));
       for (const int before : action.after) {
         const auto b = static_cast<std::size_t>(before);
         graph_.after(task, ends[b].received >= 0 ? ends[b].received : tasks[b]);
@@ -135,8 +136,8 @@ class PlanPlayer {
         graph_.after(task, ends[static_cast<std::size_t>(before)].whole);
       }
       // What runs concurrently is launched in its turn.
-      if (aside && previous >= 0) graph_.after(task, previous);
-      if (!aside) previous = task;
+      if (overlapped && previous >= 0) graph_.after(task, previous);
+      if (!overlapped) previous = task;
       tasks.push_back(task);
       ends.emplace_back();
       if (action.kind != PlanAction::Exchange) continue;

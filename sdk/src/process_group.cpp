@@ -307,7 +307,10 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
                        name = collective.name,
                        input = collective.input,
                        bytes = sent_bytes(collective, index())] {
-    this->record(kind, name, input, bytes);
+    GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(kind)];
+    ++entry.calls;
+    entry.bytes += bytes;
+    if (progress_ != nullptr) progress_->begin_collective(place_, kind, name, input, bytes);
   };
   // A recorded collective counts when it is replayed.
   Device& device = after.device();
@@ -327,16 +330,6 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
     pending->place_ = std::move(place);
     return pending;
   });
-}
-
-void ProcessGroup::record(CollectiveKind kind,
-                          const CallName& name,
-                          const TensorArg& input,
-                          i64 bytes) {
-  GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(kind)];
-  ++entry.calls;
-  entry.bytes += bytes;
-  if (progress_ != nullptr) progress_->begin_collective(place_, kind, name, input, bytes);
 }
 
 // --- Work

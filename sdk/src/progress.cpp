@@ -135,32 +135,26 @@ std::vector<std::string> Progress::actions() const {
   return texts;
 }
 
-std::vector<std::string> Progress::collectives(int group) const {
-  const GroupEntry& of = memory_->group[static_cast<std::size_t>(group)];
-  std::vector<std::string> texts;
-  of.started.each([&](u64 number, const CollectiveEntry& started) {
-    TensorArg input = started.input;
-    input.rank = std::clamp(input.rank, 0, kMaxRank);
-    const std::string what =
-        input ? fmt::format("{} [{}]",
-                            dtype_name(input.dtype),
-                            fmt::join(input.shape, input.shape + input.rank, ", "))
-              : fmt::format("{} bytes", started.bytes);
-    texts.push_back(fmt::format("{} #{} {} {} {}",
-                                read_text(of.name),
-                                number,
-                                collective_name(started.kind),
-                                started.name.view(),
-                                what));
-  });
-  return texts;
-}
-
 std::vector<std::string> Progress::collectives() const {
   std::vector<std::string> texts;
   const u64 groups = std::min<u64>(std::atomic_ref(memory_->groups).load(), memory_->group.size());
   for (u64 group = 0; group < groups; ++group) {
-    for (std::string& text : collectives(static_cast<int>(group))) texts.push_back(std::move(text));
+    const GroupEntry& of = memory_->group[group];
+    of.started.each([&](u64 number, const CollectiveEntry& started) {
+      TensorArg input = started.input;
+      input.rank = std::clamp(input.rank, 0, kMaxRank);
+      const std::string what =
+          input ? fmt::format("{} [{}]",
+                              dtype_name(input.dtype),
+                              fmt::join(input.shape, input.shape + input.rank, ", "))
+                : fmt::format("{} bytes", started.bytes);
+      texts.push_back(fmt::format("{} #{} {} {} {}",
+                                  read_text(of.name),
+                                  number,
+                                  collective_name(started.kind),
+                                  started.name.view(),
+                                  what));
+    });
   }
   return texts;
 }

@@ -77,14 +77,14 @@ TEST(Suspended, TheStoreGoesOn) {
 }
 
 TEST(Suspended, RanksThatCompareGoOn) {
-  for (const WaitLimits& patience : {WaitLimits(kPatience), WaitLimits(kPatience, 2s)}) {
+  for (const WaitLimits& limits : {WaitLimits(kPatience), WaitLimits(kPatience, 2s)}) {
     EXPECT_THAT(run([&](TestRank& rank) {
                   if (rank.rank == 0) rank.store.set("rank 0", "is here");
                   if (rank.rank == 1) {  // rank 2 waits for rank 0, and then for this rank, too
                     rank.store.get("rank 0", kPatience);
                     std::this_thread::sleep_for(500ms);
                   }
-                  ControlPlane(&rank.store, rank.rank, rank.world, patience).gather("late", "text");
+                  ControlPlane(&rank.store, rank.rank, rank.world, limits).gather("late", "text");
                 }),
                 Each(IsEmpty()));
   }

@@ -39,7 +39,7 @@ void throw_failures(const std::vector<std::string>& texts) {
     if (std::ranges::none_of(failures, same)) failures.push_back(error);
   }
   if (failures.empty()) return;
-  if (failures.size() == 1) throw TogetherError(failures[0]);
+  if (failures.size() == 1) throw SharedError(failures[0]);
   const auto what = [](const Error& error) { return error.what(); };
   Error all(fmt::format("{}", fmt::join(failures | std::views::transform(what), "\n")),
             failures[0].kind(),
@@ -47,7 +47,7 @@ void throw_failures(const std::vector<std::string>& texts) {
   for (const Error& one : failures) {
     if (all.resource() == Resource::none) all.add(one.resource());
   }
-  throw TogetherError(all);
+  throw SharedError(all);
 }
 
 }  // namespace
@@ -55,12 +55,6 @@ void throw_failures(const std::vector<std::string>& texts) {
 ControlPlane ControlPlane::in_background(std::stop_token stop) const {
   ControlPlane other = *this;
   other.background_ = std::move(stop);
-  return other;
-}
-
-ControlPlane ControlPlane::within(const WaitLimits& limits) const {
-  ControlPlane other = *this;
-  other.limits_ = limits;
   return other;
 }
 
@@ -88,10 +82,6 @@ std::vector<std::string> ControlPlane::gather(std::string_view what,
     texts.push_back(others.get(fmt::format("{}/{}", round, peer), peer, what));
   }
   return texts;
-}
-
-std::vector<std::string> ControlPlane::gather(std::string_view what, std::string_view text) const {
-  return gather(what, text, Wait::patiently);
 }
 
 std::vector<std::string> ControlPlane::all(std::string_view what,
@@ -127,7 +117,8 @@ void ControlPlane::decide(std::string_view what, const std::function<void()>& de
   } else {
     WaitLimits longer = limits_;
     longer.timeout *= 2;
-    verdict = within(longer).wait().get(place, 0, fmt::format("verdict ({})", what));
+    RankWait first(*store_, longer, background_);
+    verdict = first.get(place, 0, fmt::format("verdict ({})", what));
   }
   if (verdict.empty()) return;
   leave();
@@ -191,11 +182,12 @@ std::vector<std::string> ControlPlane::collect(std::string_view what, std::strin
   std::vector<std::string> texts = {std::move(text)};
   for (i64 peer = 1; peer < world_; ++peer) {
     const std::string from = fmt::format("{}/{}", round, peer);
-    const std::size_t pieces = std::stoul(wait().get(from, peer, what));
+    RankWait other = wait();
+    const std::size_t pieces = std::stoul(other.get(from, peer, what));
     std::string& whole = texts.emplace_back();
     for (std::size_t piece = 0; piece < pieces; ++piece) {
       const std::string name = fmt::format("{}/{}", from, piece);
-      whole += store_->get(name, limits_.timeout);
+      whole += other.get(name, peer, what);
       store_->set(name, "");
     }
   }

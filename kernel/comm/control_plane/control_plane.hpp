@@ -16,14 +16,14 @@
 namespace tessera {
 
 /// An error from work that all ranks did or waited for; the same on all of them.
-class TogetherError : public Error {
+class SharedError : public Error {
  public:
-  explicit TogetherError(const Error& error) : Error(error) {}
+  explicit SharedError(const Error& error) : Error(error) {}
 };
 
 /// Ranks agree through the store, beside their collectives: they compare, decide and fail together,
 /// so that none waits for one that has given up. Every rank makes the same calls with the same
-/// `what`, which may come again. A rank that is gone or late is an Error that is no TogetherError.
+/// `what`, which may come again. A rank that is gone or late is an Error that is no SharedError.
 /// Cheap to copy.
 class ControlPlane {
  public:
@@ -33,15 +33,13 @@ class ControlPlane {
   /// The same for background threads, one of each rank, while the ranks' own threads do something
   /// else: they give up with an Error once `stop` says so.
   ControlPlane in_background(std::stop_token stop) const;
-  /// The same with other limits.
-  ControlPlane within(const WaitLimits& limits) const;
 
   /// How long a background thread waits for the others: up to the limit or, where their work may
   /// take as long as a step (it waits for its rank's own thread), as long as they have a pulse.
   enum class Wait { patiently, for_a_step };
 
   /// Runs `work` on every rank and returns every rank's text, by rank. When it fails on any, all
-  /// throw TogetherError with all different reasons, and kind and rank of the first.
+  /// throw SharedError with all different reasons, and kind and rank of the first.
   std::vector<std::string> all(std::string_view what,
                                const std::function<std::string()>& work,
                                Wait wait = Wait::patiently) const;
@@ -58,7 +56,9 @@ class ControlPlane {
   /// later disagreement would hang or give wrong numbers. `advice` says what to do.
   void same(const std::vector<Fact>& facts, std::string_view advice = kSameForAll) const;
   /// Every rank's text, by rank.
-  std::vector<std::string> gather(std::string_view what, std::string_view text) const;
+  std::vector<std::string> gather(std::string_view what,
+                                  std::string_view text,
+                                  Wait wait = Wait::patiently) const;
   /// Returns every rank's text on rank 0, which waits for each; the others get nothing and go on at
   /// once. Texts may be long: the store holds each only until rank 0 has it.
   std::vector<std::string> collect(std::string_view what, std::string text) const;
@@ -68,7 +68,6 @@ class ControlPlane {
  private:
   RankWait wait(Wait wait = Wait::patiently) const;
   std::string round_of(std::string_view what) const;
-  std::vector<std::string> gather(std::string_view what, std::string_view text, Wait wait) const;
   void compare(const std::string& round, std::string_view advice) const;
   // Call before a failure that all ranks know of ends the run: rank 0, which may serve the store,
   // waits a few seconds for the others, so that they can still read the error.

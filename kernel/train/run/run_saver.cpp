@@ -28,7 +28,7 @@ CheckpointArguments checkpoint_arguments(const Training& training) {
           .mesh = rank.mesh.get(),
           .device = rank.device.get(),
           .store = training.arguments.identity.store,
-          .patience = wait_limits_of(training.setup()),
+          .limits = wait_limits_of(training.setup()),
           .threads = rank.device->threads(),
           .failures = config.checkpoint.failures};
 }
@@ -105,7 +105,7 @@ void RunSaver::look(bool wait) {
   try {
     tell_saved(checkpoints_.saved_later(wait));
     if (wait) held_up_ = seconds_since(begin);
-  } catch (const TogetherError&) {
+  } catch (const SharedError&) {
     if (!watch_.rewinds()) throw;
     failed_later_ = std::current_exception();
   }
@@ -118,7 +118,7 @@ void RunSaver::require_same_files() {
       require_unchanged(*training_.setup().dataset);
       return std::string();
     });
-  } catch (const TogetherError&) {
+  } catch (const SharedError&) {
     end_save();
     throw;
   }
@@ -150,7 +150,7 @@ bool RunSaver::try_to_save(bool final) {
     const auto folder =
         checkpoints_.save(info(), state_.tensors(), [&] { reporter_.emit(Saving{step}); });
     newest_ = {folder.string(), step};
-  } catch (const TogetherError& error) {
+  } catch (const SharedError& error) {
     if (++failed_saves_ > failures) throw;
     if (training_.root()) {
       log(LogLevel::error,

@@ -41,7 +41,7 @@ std::optional<GoingOn> load(const RunSetup& setup, Checkpoints& checkpoints, Tra
     if (!loaded) return std::nullopt;
     state.continue_from(*loaded);
     return run;
-  } catch (const TogetherError& error) {
+  } catch (const SharedError& error) {
     if (!run || error.kind() != ErrorKind::configuration) throw;
     fail_misfit(*run, error.what());
   }

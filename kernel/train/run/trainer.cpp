@@ -44,10 +44,7 @@ class Trainer {
   explicit Trainer(const TrainerArguments& arguments)
       : rank_(make_rank(
             rank_spec_of(*arguments.setup), arguments.identity, warm_up_of(*arguments.setup))),
-        plane_(arguments.identity.store,
-               rank_.mesh->rank(),
-               rank_.mesh->world_size(),
-               wait_limits_of(*arguments.setup)),
+        plane_(arguments.identity.control_plane(wait_limits_of(*arguments.setup))),
         lock_(claim(*arguments.setup->config)),
         model_(rank_, *arguments.setup),
         step_(model_),
@@ -103,7 +100,7 @@ class Trainer {
       rank_.abort(error.what());
       const auto* known = dynamic_cast<const Error*>(&error);
       const bool refused = known != nullptr && known->kind() == ErrorKind::configuration;
-      const bool told = !begun && dynamic_cast<const TogetherError*>(&error) != nullptr;
+      const bool told = !begun && dynamic_cast<const SharedError*>(&error) != nullptr;
       if (rank_.communicator != nullptr && !refused && !told) {
         add_flight_records(rank_, config().run.out, error.what(), step_.replay().replaying());
       }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/staged.hpp"
 #include "kernel/train/setup/own_units.hpp"
@@ -35,14 +34,10 @@ std::shared_ptr<Communicator> make_communicator(const RankSpec& spec,
                                                make_as(identity.between_hosts));
 }
 
-ControlPlane plane_of(const RankSpec& spec, const RankIdentity& identity) {
-  return {identity.store, identity.rank, identity.world, spec.init_timeout};
-}
-
 // Other instruction sets and libraries round otherwise, and replicas have to be equal bit for bit.
 void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
   if (identity.world == 1) return;
-  plane_of(spec, identity)
+  identity.control_plane(spec.init_timeout)
       .same({{"what their device computes with", device.hardware()}},
             "results would differ in their last bits: start on hosts and units that are alike, or "
             "let "
@@ -53,7 +48,7 @@ void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const
 double agree_on_units(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
   const DeviceUnit unit = device.unit();
   if (identity.world == 1 || unit.id.empty()) return 1;
-  const ControlPlane plane = plane_of(spec, identity);
+  const ControlPlane plane = identity.control_plane(spec.init_timeout);
   const auto ids = plane.collect("unit", unit.id);
   const auto texts = plane.collect("text of its unit", unit.text);
   plane.decide("units", [&] { require_own_units(ids, texts, spec.share); });

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/comm/rank.hpp"
 #include "kernel/model/build_context.hpp"
 #include "tessera/device/communicator.hpp"
@@ -26,6 +27,10 @@ struct RankIdentity {
   int threads = 1;  ///< CPU threads
   /// Where it says what it does; nullptr: in a record that nobody else sees.
   std::shared_ptr<Progress> progress = nullptr;
+
+  ControlPlane control_plane(const WaitLimits& limits) const {
+    return {store, rank, world, limits};
+  }
   u64 deferred_seed = 0;  ///< test mode of the device; 0: off
 };
 

@@ -108,7 +108,6 @@ class TESSERA_API ProcessGroup {
                 const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
                 std::string_view name);
-  void record(CollectiveKind kind, const CallName& name, const TensorArg& input, i64 bytes);
   std::shared_ptr<const GroupSpec> spec_;
   std::unique_ptr<GroupBackend> backend_;
   i64 rank_;

@@ -51,10 +51,8 @@ class TESSERA_API Progress {
   u64 actions_begun() const noexcept;
   /// The last eight actions, newest last: "the forward pass of layer attention, microbatch 0".
   std::vector<std::string> actions() const;
-  /// The last 32 collectives of a group, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down
-  /// fp32 [2048, 384]".
-  std::vector<std::string> collectives(int group) const;
-  /// The last collectives of all groups, group by group.
+  /// The last 32 collectives of each group, group by group, newest last: "tp[0,1] #41 all_reduce
+  /// layers.3.mlp.down fp32 [2048, 384]".
   std::vector<std::string> collectives() const;
 
   struct Memory;

@@ -441,7 +441,7 @@ TEST_F(CheckpointTest, WhatHasToComeBeforeTheCommitDoes) {
         if (fails) fail("the disk is full");
       });
     };
-    EXPECT_THAT(text_of<TogetherError>([&] { save(true); }),
+    EXPECT_THAT(text_of<SharedError>([&] { save(true); }),
                 AllOf(HasSubstr("saving step 10 failed"), HasSubstr("the disk is full")));
     save(false);  // again, as if nothing had been
   });
@@ -501,7 +501,7 @@ TEST_F(CheckpointTest, APipeInTheNameOfAFileIsAnErrorAndNoWait) {
 TEST_F(CheckpointTest, ARankThatIsGoneIsNamed) {
   const auto errors = on_ranks(two_, path(), [&](CheckpointRank& rank) {
     if (!rank.root()) return;
-    rank.arguments.patience = std::chrono::milliseconds(100);
+    rank.arguments.limits = std::chrono::milliseconds(100);
     rank.checkpoints().save(info_at(10), rank.tensors);
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 1's claim did not come"));

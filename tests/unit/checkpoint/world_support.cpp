@@ -31,7 +31,7 @@ CheckpointRank::CheckpointRank(const Layout& layout,
   arguments.mesh = &mesh_;
   arguments.device = device_.get();
   arguments.store = layout.world > 1 ? &store : nullptr;
-  arguments.patience = std::chrono::seconds(20);
+  arguments.limits = std::chrono::seconds(20);
   add("vocabulary", {13, 4}, {{0, Axis::tensor, {}, 4}}, DType::fp32);
   add("qkv", {12, 6}, {{0, Axis::tensor, {4, 4, 4}}}, DType::fp32);
   add("projection", {6, 8}, {{1, Axis::tensor}}, DType::fp32);

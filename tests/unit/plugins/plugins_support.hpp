@@ -6,6 +6,7 @@
 
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
+#include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
 namespace tessera {
@@ -29,12 +30,9 @@ std::shared_ptr<K> make_plugin(std::string_view type,
 /// The text of the error that `body` throws; fails the test when it is not an E.
 template <class E, class F>
 std::string text_of(F&& body) {
-  try {
-    body();
-  } catch (const E& error) {
-    return error.what();
-  }
-  throw std::runtime_error("nothing was thrown");
+  std::string text = testing::error_of<E>(body);
+  if (text.empty()) throw std::runtime_error("nothing was thrown");
+  return text;
 }
 
 }  // namespace tessera
