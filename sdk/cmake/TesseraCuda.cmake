@@ -2,6 +2,8 @@
 # CMake enables a language there only; sets TESSERA_HAVE_CUDA.
 set(TESSERA_CUDA AUTO CACHE STRING "Kernels for NVIDIA GPUs: ON, OFF, or AUTO, where nvcc is found")
 set_property(CACHE TESSERA_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(TESSERA_CUDA_ARCHITECTURES "" CACHE STRING
+  "GPUs that kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES names them; empty: all of ours")
 set(TESSERA_HAVE_CUDA FALSE)
 if(Tessera_INCLUDE_DIR)  # an installed Tessera
   set(TESSERA_CUDA_HEADERS "${Tessera_INCLUDE_DIR}/tessera_cuda")
@@ -52,7 +54,7 @@ function(tessera_add_cuda_sources target)
     CUDA_EXTENSIONS OFF
     CUDA_RUNTIME_LIBRARY Shared
     CUDA_VISIBILITY_PRESET hidden
-    CUDA_ARCHITECTURES "${TESSERA_CUDA_ARCHITECTURES}")
+    CUDA_ARCHITECTURES "${TESSERA_CUDA_TARGETS}")
   # <gpu.hpp>, and what it rests on.
   target_include_directories(${target} PRIVATE "${TESSERA_CUDA_HEADERS}")
   # The C++ sources see the runtime's header, and its library is linked by its full path: a toolkit
@@ -85,12 +87,14 @@ endif()
 if(NOT CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
 endif()
-set(TESSERA_CUDA_ARCHITECTURES "80-real;90a-real")
-if(version VERSION_GREATER_EQUAL 12.8)
-  list(APPEND TESSERA_CUDA_ARCHITECTURES 100)
+if(TESSERA_CUDA_ARCHITECTURES)
+  set(TESSERA_CUDA_TARGETS "${TESSERA_CUDA_ARCHITECTURES}")
+  list(JOIN TESSERA_CUDA_TARGETS ", " TESSERA_CUDA_CAPABILITIES)
+elseif(version VERSION_GREATER_EQUAL 12.8)
+  set(TESSERA_CUDA_TARGETS "80-real;90a-real;100")
   set(TESSERA_CUDA_CAPABILITIES "8.x, 9.0, 10.0 and later")
 else()
-  set(TESSERA_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual")
+  set(TESSERA_CUDA_TARGETS "80-real;90a-real;90-virtual")
   set(TESSERA_CUDA_CAPABILITIES "8.x, 9.0 and later")
 endif()
 set(CMAKE_CUDA_ARCHITECTURES 80)  # of CMake's own trials

@@ -1,9 +1,11 @@
 #include "operand.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
@@ -42,13 +44,14 @@ double rounded(double value, DType dtype) {
 template <class F>
 void each(const TensorArg& arg, F&& f) {
   const i64 n = arg.elements();
+  i64 index[kMaxRank] = {}, offset = 0;
   for (i64 number = 0; number < n; ++number) {
-    i64 rest = number, offset = 0;
-    for (int d = arg.rank - 1; d >= 0; --d) {
-      offset += rest % arg.shape[d] * arg.strides[d];
-      rest /= arg.shape[d];
-    }
     f(static_cast<std::size_t>(number), offset);
+    for (int d = arg.rank - 1; d >= 0; --d) {
+      offset += arg.strides[d];
+      if (++index[d] < arg.shape[d]) break;
+      offset -= arg.strides[d] * std::exchange(index[d], 0);
+    }
   }
 }
 
@@ -158,9 +161,9 @@ PlacedOperand::PlacedOperand(Device& device, const Operand& operand) : device_(&
   arg_.address = storage_.arg().as<std::byte>() + offset_ * size;
 
   before_.resize(static_cast<std::size_t>(total * size));
-  for (i64 i = 0; i < total; ++i) {
-    encode(is_floating(operand.dtype) ? kNaN : 77, operand.dtype, before_.data() + i * size);
-  }
+  std::byte element[8];
+  encode(is_floating(operand.dtype) ? kNaN : 77, operand.dtype, element);
+  for (auto at = before_.begin(); at != before_.end();) at = std::copy_n(element, size, at);
   each(arg_, [&](std::size_t number, i64 offset) {
     encode(operand.values[number], operand.dtype, before_.data() + (offset_ + offset) * size);
   });
