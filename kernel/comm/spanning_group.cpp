@@ -91,38 +91,32 @@ TensorArg part_of(const TensorArg& whole, i64 part, i64 elements) {
 }  // namespace
 
 SpanningGroup::SpanningGroup(Device& device, const GroupSpec& spec, Parts parts)
-    : HostGroup(device, spec.lane),
-      spec_(spec),
+    : HostGroup(device, spec, spec.rank_of(spec.index)),
       parts_(std::move(parts)),
       near_(host_group_of(parts_.near)),
       all_(*host_group_of(parts_.all)) {}
 
 SpanningGroup::~SpanningGroup() = default;
 
-HostGroup::Ticket SpanningGroup::do_post(const Collective& collective) {
+void SpanningGroup::do_post(const Posted& posted) {
+  const Collective& collective = posted.collective;
   // Kept from here on: if a second post fails, the first one still writes into this memory.
-  UnderWay& made = under_way_[++tickets_];
-  const bool transfers =
-      collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
+  UnderWay& made = under_way_[posted.ticket];
   // Sums that nobody waits for yet, such as gradients', are formed by `between` as their terms
   // come, while this rank computes.
   const bool waited_for =
-      collective.kind == CollectiveKind::reduce_scatter && spec_.lane == CommLane::critical;
-  if (!parts_.shared_hosts) {
-    made.all = all_.post(collective);
-  } else if (transfers) {
+      collective.kind == CollectiveKind::reduce_scatter && spec().lane == CommLane::critical;
+  if (parts_.shared_hosts && moves_parts(collective.kind)) {
     post_transfers(collective, made);
-  } else if (collective.kind == CollectiveKind::all_gather || waited_for) {
+  } else if (parts_.shared_hosts && (collective.kind == CollectiveKind::all_gather || waited_for)) {
     post_transfers(as_transfers(collective, made), made);
   } else {
     made.all = all_.post(collective);
   }
-  return tickets_;
 }
 
 // Turns gathers and sums into parts that members send each other. The own part stays here.
 Collective SpanningGroup::as_transfers(const Collective& collective, UnderWay& made) {
-  const auto members = static_cast<i64>(spec_.members.size());
   const bool sums = collective.kind == CollectiveKind::reduce_scatter;
   const i64 elements = sums ? collective.output.elements() : collective.input.elements();
   const DType dtype = collective.input.dtype;
@@ -132,14 +126,14 @@ Collective SpanningGroup::as_transfers(const Collective& collective, UnderWay& m
   parts.name = collective.name;
   if (sums) {
     made.sum = collective;
-    made.terms = take(bytes * (members - 1));
-  } else if (const TensorArg own = part_of(collective.output, spec_.index, elements);
+    made.terms = scratch_.take(bytes * (spec().size() - 1));
+  } else if (const TensorArg own = part_of(collective.output, spec().index, elements);
              own.address != collective.input.address && bytes > 0) {
     std::memcpy(own.address, collective.input.address, static_cast<std::size_t>(bytes));
   }
-  std::byte* term = made.terms.memory.get();
-  for (int member = 0; member < static_cast<int>(members); ++member) {
-    if (member == spec_.index) continue;
+  std::byte* term = made.terms.data();
+  for (int member = 0; member < spec().size(); ++member) {
+    if (member == spec().index) continue;
     parts.sends.push_back(
         {member, sums ? part_of(collective.input, member, elements) : collective.input});
     parts.receives.push_back(
@@ -172,37 +166,27 @@ void SpanningGroup::post_transfers(const Collective& collective, UnderWay& made)
 }
 
 // Neighbours first: what goes to other hosts moves on by itself meanwhile.
-void SpanningGroup::do_finish(Ticket ticket) {
-  require(ticket != 0, "a collective was waited for before it was posted");
+void SpanningGroup::do_finish(Ticket ticket, Until until) {
   const auto found = under_way_.find(ticket);
   if (found == under_way_.end()) return;
   const UnderWay& open = found->second;
-  if (open.near != 0) near_->finish(open.near);
+  if (open.near != 0) near_->finish(open.near, until);
   if (open.all != 0) {
-    while_within_moves([&] { all_.finish(open.all); });
+    while_within_moves([&] { all_.finish(open.all, until); });
   }
-  UnderWay done = std::move(found->second);
+  if (until == Until::received) return;
+  const UnderWay done = std::move(found->second);
   under_way_.erase(found);
   if (done.sum) add_up(done);
 }
 
-void SpanningGroup::do_finish_received(Ticket ticket) {
-  require(ticket != 0, "a collective was waited for before it was posted");
-  const auto found = under_way_.find(ticket);
-  if (found == under_way_.end()) return;
-  const UnderWay& open = found->second;
-  if (open.near != 0) near_->finish_received(open.near);
-  if (open.all == 0) return;
-  while_within_moves([&] { all_.finish_received(open.all); });
-}
-
-void SpanningGroup::add_up(UnderWay& done) {
+void SpanningGroup::add_up(const UnderWay& done) {
   const Collective& sum = *done.sum;
   const i64 elements = sum.output.elements();
   std::vector<const void*> terms;
-  const std::byte* term = done.terms.memory.get();
-  for (int member = 0; member < static_cast<int>(spec_.members.size()); ++member) {
-    if (member == spec_.index) {
+  const std::byte* term = done.terms.data();
+  for (int member = 0; member < spec().size(); ++member) {
+    if (member == spec().index) {
       terms.push_back(part_of(sum.input, member, elements).address);
     } else {
       terms.push_back(term);
@@ -210,23 +194,6 @@ void SpanningGroup::add_up(UnderWay& done) {
     }
   }
   reduce_elements(sum.input.dtype, sum.op, terms, {sum.output.address}, elements);
-  idle_.push_back(std::move(done.terms));
-}
-
-// Takes the smallest earlier block that is large enough, so that a step takes no fresh memory. A
-// block that is too small makes room for a larger one.
-SpanningGroup::Scratch SpanningGroup::take(i64 bytes) {
-  auto best = idle_.end();
-  for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
-    if (idle->bytes >= bytes && (best == idle_.end() || idle->bytes < best->bytes)) best = idle;
-  }
-  if (best == idle_.end()) {
-    if (!idle_.empty()) idle_.pop_back();
-    return {std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)), bytes};
-  }
-  Scratch taken = std::move(*best);
-  idle_.erase(best);
-  return taken;
 }
 
 template <class Wait>

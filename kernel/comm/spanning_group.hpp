@@ -1,11 +1,11 @@
 #pragma once
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "tessera/device/host_comm.hpp"
+#include "tessera/device/scratch_pool.hpp"
 
 namespace tessera {
 
@@ -31,35 +31,27 @@ class SpanningGroup : public HostGroup {
   SpanningGroup(Device& device, const GroupSpec& spec, Parts parts);
   ~SpanningGroup() override;
 
-  Ticket do_post(const Collective& collective) override;
-  void do_finish(Ticket ticket) override;
-  void do_finish_received(Ticket ticket) override;
+  void do_post(const Posted& posted) override;
+  void do_finish(Ticket ticket, Until until) override;
 
  private:
-  struct Scratch {
-    std::unique_ptr<std::byte[]> memory;
-    i64 bytes = 0;
-  };
   // A collective under way; tickets are 0 where a part has nothing to do.
   struct UnderWay {
     Ticket near = 0, all = 0;
     std::optional<Collective> sum = {};  // a reduce_scatter whose terms are on their way
-    Scratch terms = {};                  // those of the other members, in group order
+    ScratchPool::Block terms = {};       // those of the other members, in group order
   };
 
   Collective as_transfers(const Collective& collective, UnderWay& made);
   void post_transfers(const Collective& collective, UnderWay& made);
-  void add_up(UnderWay& done);
-  Scratch take(i64 bytes);
+  void add_up(const UnderWay& done);
   template <class Wait>
   void while_within_moves(Wait&& wait);
 
-  const GroupSpec spec_;
+  ScratchPool scratch_;
   std::map<Ticket, UnderWay> under_way_;
-  Ticket tickets_ = 0;
-  std::vector<Scratch> idle_;  // memory of earlier sums
-  const Parts parts_;          // after the memory that their collectives use
-  HostGroup* const near_;      // nullptr: this rank has no neighbour here
+  const Parts parts_;      // after the memory that their collectives use
+  HostGroup* const near_;  // nullptr: this rank has no neighbour here
   HostGroup& all_;
 };
 

@@ -82,7 +82,7 @@ class StagedCollective final : public PendingCollective {
 
   void do_wait_received(Stream& stream) override {
     if (!complete_ && !has_received_) {
-      staging_.group.finish_received(ticket_);
+      staging_.group.finish(ticket_, Until::received);
       receive();
     }
     see(stream);

@@ -5,7 +5,15 @@
 
 namespace tessera {
 
+HostGroup::HostGroup(Device& device, const GroupSpec& spec, i64 rank)
+    : device_(device), spec_(std::make_shared<const GroupSpec>(spec)), rank_(rank) {}
+
 HostGroup::~HostGroup() = default;
+
+Error timed_out(std::chrono::duration<double> after, std::string_view waiting_for) {
+  return Error(fmt::format("timed out after {:.1f} s: {}", after.count(), waiting_for),
+               ErrorKind::peer_silent);
+}
 
 namespace {
 
@@ -23,13 +31,8 @@ class HostPending : public PendingCollective, public std::enable_shared_from_thi
     posted_ = device.record(comm_);
   }
 
-  void do_wait(Stream& stream) override {
-    after_post(stream, [](HostPending& self) { self.group_.finish(self.ticket_); });
-  }
-
-  void do_wait_received(Stream& stream) override {
-    after_post(stream, [](HostPending& self) { self.group_.finish_received(self.ticket_); });
-  }
+  void do_wait(Stream& stream) override { after_post(stream, Until::complete); }
+  void do_wait_received(Stream& stream) override { after_post(stream, Until::received); }
 
   void do_join() override {
     wait(comm_);
@@ -37,11 +40,12 @@ class HostPending : public PendingCollective, public std::enable_shared_from_thi
   }
 
  private:
-  void after_post(Stream& stream, void (*finish)(HostPending&)) {
+  void after_post(Stream& stream, Until until) {
     Device& device = comm_.device();
     if (&stream != &comm_) device.wait(stream, posted_);
-    device.launch_host_wait(
-        stream, collective_.name.view(), [self = shared_from_this(), finish] { finish(*self); });
+    device.launch_host_wait(stream, collective_.name.view(), [self = shared_from_this(), until] {
+      self->group_.finish(self->ticket_, until);
+    });
   }
 
   HostGroup& group_;
@@ -54,7 +58,7 @@ class HostPending : public PendingCollective, public std::enable_shared_from_thi
 }  // namespace
 
 std::shared_ptr<PendingCollective> HostGroup::do_start(Collective collective, Stream& after) {
-  Stream& comm = device_.comm_stream(lane_);
+  Stream& comm = device_.comm_stream(spec_->lane);
   if (&after != &comm) device_.wait(comm, device_.record(after));
   auto pending = std::make_shared<HostPending>(*this, std::move(collective), comm);
   pending->post(device_);

@@ -23,16 +23,21 @@ std::string_view collective_name(CollectiveKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-std::string PendingCollective::Place::text() const {
-  return fmt::format(
-      "rank {}, group {}: {} \"{}\"", rank, group->name, collective_name(kind), name.view());
+std::string CollectivePlace::text() const {
+  const std::string count = number ? fmt::format(" #{}", *number) : "";
+  return fmt::format("rank {}, group {}: {} \"{}\"{}",
+                     rank,
+                     group->name,
+                     collective_name(kind),
+                     name.view(),
+                     count);
 }
 
 namespace {
 
 // Says rank, group and operation once, also when the backend's text does not.
-template <class Place, class F>
-auto with_place(const Place& place, F&& f) {
+template <class F>
+auto with_place(const CollectivePlace& place, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
@@ -79,7 +84,7 @@ ProcessGroup::ProcessGroup(GroupSpec spec,
       backend_(std::move(backend)),
       rank_(rank),
       progress_(progress) {
-  require(index() >= 0 && index() < size() && members()[static_cast<std::size_t>(index())] == rank,
+  require(index() >= 0 && index() < size() && spec_->rank_of(index()) == rank,
           "rank {} is not member {} of {}",
           rank,
           index(),
@@ -301,7 +306,7 @@ void ProcessGroup::barrier(Stream& stream, std::string_view name) {
 }
 
 std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective collective) {
-  PendingCollective::Place place{rank_, spec_, collective.kind, collective.name};
+  CollectivePlace place{rank_, spec_, collective.kind, collective.name};
   const auto record = [this,
                        kind = collective.kind,
                        name = collective.name,

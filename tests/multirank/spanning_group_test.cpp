@@ -71,23 +71,25 @@ struct Log {
 class LoggedGroup final : public HostGroup {
  public:
   LoggedGroup(const GroupSpec& spec, Device& device, std::unique_ptr<GroupBackend> of, Log& log)
-      : HostGroup(device, spec.lane), members_(spec.members), of_(std::move(of)), log_(log) {}
-  Ticket do_post(const Collective& collective) override {
+      : HostGroup(device, spec, spec.rank_of(spec.index)), of_(std::move(of)), log_(log) {}
+  void do_post(const Posted& posted) override {
+    const Collective& collective = posted.collective;
     log_.kinds.push_back(collective.kind);
     for (const Transfer& send : collective.sends) {
-      log_.sent_to.push_back(members_[static_cast<std::size_t>(send.peer)]);
+      log_.sent_to.push_back(spec().rank_of(send.peer));
       log_.bytes += send.tensor.elements() * dtype_size(send.tensor.dtype);
     }
     for (const Transfer& receive : collective.receives) {
-      log_.received_from.push_back(members_[static_cast<std::size_t>(receive.peer)]);
+      log_.received_from.push_back(spec().rank_of(receive.peer));
     }
-    return of_->host_group()->post(collective);
+    tickets_[posted.ticket] = of_->host_group()->post(collective);
   }
-  void do_finish(Ticket ticket) override { of_->host_group()->finish(ticket); }
-  void do_finish_received(Ticket ticket) override { of_->host_group()->finish_received(ticket); }
+  void do_finish(Ticket ticket, Until until) override {
+    of_->host_group()->finish(tickets_[ticket], until);
+  }
 
  private:
-  std::vector<i64> members_;
+  std::map<Ticket, Ticket> tickets_;
   std::unique_ptr<GroupBackend> of_;
   Log& log_;
 };

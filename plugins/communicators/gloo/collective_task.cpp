@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <tessera/base/hash.hpp>
+#include <tessera/device/collective_call.hpp>
 #include <tessera/device/host_reduce.hpp>
 #include <tessera/error.hpp>
 
@@ -14,7 +14,7 @@ namespace tessera::gloo_tcp {
 namespace {
 
 using Use = Members::Use;
-constexpr i64 kLine = 64;
+using Part = ByteRange;
 constexpr i64 kSegment = 512 << 10;  // reduced while the next one comes
 // A member sends up to this much in one step, rather than less in two steps.
 constexpr i64 kFewBytes = 192 << 10;
@@ -23,32 +23,18 @@ constexpr i64 kFewBytes = 192 << 10;
 bool in_one_step(i64 bytes, int members) {
   return members == 2 || bytes * (members - 1) <= kFewBytes;
 }
-// What each of so many members gets of these bytes; the last may get less.
-i64 slice_of(i64 bytes, i64 members) {
-  return (bytes + members * kLine - 1) / (members * kLine) * kLine;
-}
 
 class CollectiveTask : public Task {
  public:
-  CollectiveTask(std::shared_ptr<const Members> members, const Collective& collective, u64 number);
+  CollectiveTask(std::shared_ptr<const Members> members, const HostGroup::Posted& posted);
   void run(bool limited) override;
   bool passes_on() const override;
-  std::string title() const override {
-    return fmt::format("group {}: {} \"{}\" #{}",
-                       members_->spec.name,
-                       collective_name(collective_.kind),
-                       collective_.name.view(),
-                       number_);
-  }
   std::string waiting_for() const override;
   Statement statement(const Delivery& delivery) const override;
 
  private:
-  struct Part {
-    i64 begin = 0, bytes = 0;
-  };
-  int size() const { return members_->size(); }
-  int index() const { return members_->index(); }
+  int size() const { return members_->spec.size(); }
+  int index() const { return members_->spec.index; }
   bool is(CollectiveKind kind) const { return collective_.kind == kind; }
   bool one_way() const { return in_one_step(bytes_, size()); }
   bool root() const { return collective_.root == index(); }
@@ -84,13 +70,13 @@ class CollectiveTask : public Task {
 
 // Starts all that needs no other member's data, on the rank's thread.
 CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
-                               const Collective& collective,
-                               u64 number)
-    : members_(std::move(members)),
-      collective_(collective),
-      number_(number),
-      bytes_(collective.input.bytes()),
-      call_(call_hash(collective)) {
+                               const HostGroup::Posted& posted)
+    : Task(posted),
+      members_(std::move(members)),
+      collective_(posted.collective),
+      number_(*posted.place.number),
+      bytes_(collective_.input.bytes()),
+      call_(CollectiveCall::of(collective_).hash()) {
   switch (collective_.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:
@@ -112,25 +98,21 @@ bool CollectiveTask::passes_on() const {
          (is(CollectiveKind::all_reduce) || (is(CollectiveKind::broadcast) && !root()));
 }
 
-CollectiveTask::Part CollectiveTask::reduced(int member) const {
+Part CollectiveTask::reduced(int member) const {
   const i64 p = size();
   if (is(CollectiveKind::reduce_scatter)) return {member * (bytes_ / p), bytes_ / p};
   if (one_way()) return {0, bytes_};
-  const i64 step = slice_of(bytes_, p);
-  const i64 begin = std::min(member * step, bytes_);
-  return {begin, std::min(begin + step, bytes_) - begin};
+  return slice_of(bytes_, p, member);
 }
 
-CollectiveTask::Part CollectiveTask::share(int member) const {
+Part CollectiveTask::share(int member) const {
   if (one_way()) return {0, bytes_};
-  const i64 p = size() - 1, turn = (member - collective_.root + size()) % size() - 1;
-  const i64 step = slice_of(bytes_, p);
-  const i64 begin = std::min(turn * step, bytes_);
-  return {begin, std::min(begin + step, bytes_) - begin};
+  const int turn = (member - collective_.root + size()) % size() - 1;
+  return slice_of(bytes_, size() - 1, turn);
 }
 
 // Never empty, so that members meet in any case.
-std::vector<CollectiveTask::Part> CollectiveTask::segments(Part whole) {
+std::vector<Part> CollectiveTask::segments(Part whole) {
   std::vector<Part> cut;
   const i64 end = whole.begin + whole.bytes;
   for (i64 begin = whole.begin; begin < end || cut.empty(); begin += kSegment) {
@@ -141,14 +123,14 @@ std::vector<CollectiveTask::Part> CollectiveTask::segments(Part whole) {
 
 void CollectiveTask::send(int member, Use use, Part part) {
   const u64 slot = members_->slot(use, number_, part.begin, part.bytes, call_);
-  const i64 rank = members_->rank_of(member);
+  const i64 rank = members_->spec.rank_of(member);
   sent_.push_back(members_->transport->send(rank, slot, input(part.begin), part.bytes));
 }
 
 void CollectiveTask::receive(
     std::vector<Delivery>& into, int member, Use use, Part part, void* data) {
   const u64 slot = members_->slot(use, number_, part.begin, part.bytes, call_);
-  const i64 rank = members_->rank_of(member);
+  const i64 rank = members_->spec.rank_of(member);
   into.push_back(members_->transport->receive(rank, slot, data, part.bytes));
 }
 
@@ -173,7 +155,7 @@ Statement CollectiveTask::statement(const Delivery& delivery) const {
   return {members_->key("all", index()),
           members_->key("all", static_cast<int>(peer)),
           number_,
-          call_text(collective_, members_->spec.name)};
+          fmt::format("{}, in {}", CollectiveCall::of(collective_).text(), members_->spec.name)};
 }
 
 void CollectiveTask::start_reduction() {
@@ -283,7 +265,8 @@ i64 scratch_bytes(const Collective& collective, int members) {
   const i64 bytes = collective.input.bytes();
   switch (collective.kind) {
     case CollectiveKind::all_reduce:
-      return (members - 1) * (in_one_step(bytes, members) ? bytes : slice_of(bytes, members));
+      return (members - 1) *
+             (in_one_step(bytes, members) ? bytes : slice_of(bytes, members, 0).bytes);
     case CollectiveKind::reduce_scatter:
       return (members - 1) * (bytes / members);
     default:
@@ -292,9 +275,8 @@ i64 scratch_bytes(const Collective& collective, int members) {
 }
 
 std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
-                                           const Collective& collective,
-                                           u64 number) {
-  return std::make_unique<CollectiveTask>(std::move(members), collective, number);
+                                           const HostGroup::Posted& posted) {
+  return std::make_unique<CollectiveTask>(std::move(members), posted);
 }
 
 }  // namespace tessera::gloo_tcp

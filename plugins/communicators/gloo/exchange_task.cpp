@@ -1,32 +1,72 @@
 #include "exchange_task.hpp"
 
-#include <tessera/base/hash.hpp>
+#include <cstring>
+
 #include <tessera/error.hpp>
 
 namespace tessera::gloo_tcp {
 
-ExchangeTask::ExchangeTask(std::shared_ptr<const Members> members,
-                           const Collective& collective,
-                           const PeerExchange& part)
-    : members_(std::move(members)),
-      kind_(collective.kind),
-      name_(collective.name),
-      peer_(part.peer) {
-  u64 number = part.first_receive;
-  for (const TensorArg& tensor : part.receives) start(tensor, number++, false);
-  receives_ = parts_.size();
-  number = part.first_send;
-  for (const TensorArg& tensor : part.sends) start(tensor, number++, true);
+namespace {
+
+std::vector<TensorArg> parts_for(int member, const std::vector<Transfer>& transfers) {
+  std::vector<TensorArg> parts;
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer == member) parts.push_back(transfer.tensor);
+  }
+  return parts;
 }
 
-void ExchangeTask::start(const TensorArg& tensor, u64 number, bool sends) {
+// Transfers within this rank, in the order of both lists.
+void copy_to_itself(int member, const Collective& collective) {
+  const auto sends = parts_for(member, collective.sends);
+  const auto receives = parts_for(member, collective.receives);
+  require(sends.size() == receives.size(),
+          "{} sends to itself, {} receives",
+          sends.size(),
+          receives.size());
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    const TensorArg &from = sends[i], &to = receives[i];
+    require(from.bytes() == to.bytes() && from.dtype == to.dtype,
+            "{} bytes {} sent to itself, {} bytes {} expected",
+            from.bytes(),
+            dtype_name(from.dtype),
+            to.bytes(),
+            dtype_name(to.dtype));
+    if (from.bytes() == 0) continue;
+    std::memmove(to.address, from.address, static_cast<std::size_t>(from.bytes()));
+  }
+}
+
+}  // namespace
+
+ExchangeTask::ExchangeTask(std::shared_ptr<const Members> members,
+                           const HostGroup::Posted& posted,
+                           MessageCounts& counts)
+    : Task(posted), members_(std::move(members)) {
+  const int own = members_->spec.index;
+  copy_to_itself(own, posted.collective);
+  const auto start_all =
+      [&](const std::vector<Transfer>& transfers, std::vector<u64>& numbers, bool sends) {
+        for (const Transfer& transfer : transfers) {
+          if (transfer.peer == own) continue;
+          start(transfer, numbers[static_cast<std::size_t>(transfer.peer)]++, sends);
+        }
+      };
+  start_all(posted.collective.receives, counts.from, false);
+  receives_ = parts_.size();
+  start_all(posted.collective.sends, counts.to, true);
+}
+
+void ExchangeTask::start(const Transfer& transfer, u64 number, bool sends) {
   Transport& transport = *members_->transport;
-  const i64 rank = members_->rank_of(peer_), bytes = tensor.bytes();
-  const u64 slot =
-      members_->slot(Members::Use::exchange, number, 0, bytes, message_hash(kind_, tensor));
+  const TensorArg& tensor = transfer.tensor;
+  const i64 rank = members_->spec.rank_of(transfer.peer), bytes = tensor.bytes();
+  const CollectiveCall call = CollectiveCall::of(place.kind, tensor);
+  const u64 slot = members_->slot(Members::Use::exchange, number, 0, bytes, call.hash());
   parts_.push_back({sends ? transport.send(rank, slot, tensor.address, bytes)
                           : transport.receive(rank, slot, tensor.address, bytes),
-                    tensor,
+                    transfer.peer,
+                    call,
                     number});
 }
 
@@ -37,21 +77,22 @@ void ExchangeTask::run_until(std::size_t end, bool limited) {
 }
 
 std::string ExchangeTask::waiting_for() const {
-  const bool sends = parts_[done_].delivery.sends();
-  return fmt::format("rank {} has not {}", members_->rank_of(peer_), sends ? "received" : "sent");
+  const Delivery& delivery = parts_[done_].delivery;
+  return fmt::format("rank {} has not {}", delivery.rank(), delivery.sends() ? "received" : "sent");
 }
 
 Statement ExchangeTask::statement(const Delivery& delivery) const {
   const Part& part = parts_[done_];
-  const int from = delivery.sends() ? members_->index() : peer_;
+  const int own = members_->spec.index;
+  const int from = delivery.sends() ? own : part.peer;
   const auto key = [&](bool sends) {
     return members_->key(fmt::format("{} from {}", sends ? "sent" : "received", from),
-                         from == members_->index() ? peer_ : members_->index());
+                         from == own ? part.peer : own);
   };
   return {key(delivery.sends()),
           key(!delivery.sends()),
           part.number,
-          message_text(kind_, part.tensor, members_->spec.name)};
+          fmt::format("{}, in {}", part.call.text(), members_->spec.name)};
 }
 
 }  // namespace tessera::gloo_tcp

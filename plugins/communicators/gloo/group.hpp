@@ -1,12 +1,11 @@
 #pragma once
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <tessera/device/host_comm.hpp>
 
-#include "call.hpp"
 #include "task_queue.hpp"
 
 namespace tessera::gloo_tcp {
@@ -27,12 +26,9 @@ class Members {
     return fmt::format("/call/{}/{}/{}", place_, what, member);
   }
 
-  int size() const { return static_cast<int>(spec.members.size()); }
-  int index() const { return spec.index; }
-  i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
   /// The k-th of the others, starting after this one, so that not all begin with the same.
-  int other(int k) const { return (spec.index + 1 + k) % size(); }
-  int others() const { return size() - 1; }
+  int other(int k) const { return (spec.index + 1 + k) % spec.size(); }
+  int others() const { return spec.size() - 1; }
 
   const std::shared_ptr<Transport> transport;
   const GroupSpec spec;
@@ -44,6 +40,12 @@ class Members {
 
 class ExchangeTask;
 
+/// Messages of a group's exchanges that were posted, by peer.
+struct MessageCounts {
+  explicit MessageCounts(const GroupSpec& spec) : to(spec.members.size()), from(to) {}
+  std::vector<u64> to, from;
+};
+
 /// Collectives of one group over Gloo's connections. What this member sends goes out when it is
 /// posted. A queue does the rest of what all members take part in; an exchange concerns only its
 /// two ends, so its deliveries are waited for one by one.
@@ -51,27 +53,22 @@ class GlooGroup : public HostGroup {
  public:
   GlooGroup(std::shared_ptr<const Members> members, Device& device);
   ~GlooGroup() override;
-  Ticket do_post(const Collective& collective) override;
-  void do_finish(Ticket ticket) override;
-  void do_finish_received(Ticket ticket) override;
+  void do_post(const Posted& posted) override;
+  void do_finish(Ticket ticket, Until until) override;
 
  private:
-  void post_exchange(const Collective& collective);
-  bool wait_exchange(Ticket ticket, bool received_only);
+  void attempt(const CollectivePlace& place, const std::function<void()>& body);
 
   std::shared_ptr<const Members> members_;
   TaskQueue queue_;
   std::vector<std::unique_ptr<ExchangeTask>> exchanges_;  // under way, by ticket
-  u64 tickets_ = 0;
-  u64 collectives_ = 0;                   // posted
-  std::vector<u64> next_to_, next_from_;  // messages of exchanges, by peer
+  MessageCounts messages_;
 };
 
 /// Memory that a member takes for what the others send it to be reduced.
 i64 scratch_bytes(const Collective& collective, int members);
 
 std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
-                                           const Collective& collective,
-                                           u64 number);
+                                           const HostGroup::Posted& posted);
 
 }  // namespace tessera::gloo_tcp

@@ -9,43 +9,29 @@ namespace tessera::gloo_tcp {
 
 namespace {
 
-Error placed(const Transport& transport, const Task& task, Error error) {
-  return error.add(ErrorFrame::Kind::collective,
-                   fmt::format("rank {}, {}", transport.arguments().rank, task.title()));
-}
-
-Error timeout_error(const Transport& transport,
-                    const Task& task,
-                    std::chrono::duration<double> after) {
-  return placed(
-      transport,
-      task,
-      Error(fmt::format("timed out after {:.1f} s: {}", after.count(), task.waiting_for()),
-            ErrorKind::peer_silent));
+Error placed(Error error, const CollectivePlace& place) {
+  return error.add(ErrorFrame::Kind::collective, place.text());
 }
 
 }  // namespace
 
 std::optional<Error> attempt(Transport& transport,
-                             const Task& task,
+                             const CollectivePlace& place,
                              const std::function<void()>& body) {
   const i64 rank = transport.arguments().rank;
   std::optional<Error> error;
   try {
     transport.enter();
   } catch (const Stopped& stopped) {
-    return placed(transport, task, stopped.failure.error(rank));
+    return placed(stopped.failure.error(rank), place);
   }
   try {
     body();
   } catch (const Stopped& stopped) {
-    error = placed(transport, task, stopped.failure.error(rank));
+    error = placed(stopped.failure.error(rank), place);
     transport.fail(stopped.failure);
-  } catch (const TimedOut& timeout) {
-    error = timeout_error(transport, task, timeout.after);
-    transport.fail({rank, error->what()});
   } catch (const std::exception&) {
-    error = placed(transport, task, error_in_flight());
+    error = placed(error_in_flight(), place);
     transport.fail({rank, error->what()});
   }
   transport.leave();
@@ -91,7 +77,7 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>& lock, bool limited) {
   Task& task = *tasks_.front();
   running_ = true;
   lock.unlock();
-  std::optional<Error> error = attempt(*transport_, task, [&] { task.run(limited); });
+  std::optional<Error> error = attempt(*transport_, task.place, [&] { task.run(limited); });
   lock.lock();
   running_ = false;
   if (!error) {
@@ -103,11 +89,11 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>& lock, bool limited) {
   changed_.notify_all();
 }
 
-bool TaskQueue::holds(u64 ticket) const {
+bool TaskQueue::holds(HostGroup::Ticket ticket) const {
   return std::ranges::any_of(tasks_, [&](const auto& task) { return task->ticket == ticket; });
 }
 
-void TaskQueue::wait(u64 ticket) {
+void TaskQueue::wait(HostGroup::Ticket ticket) {
   constexpr std::chrono::milliseconds kLook{500};
   const auto timeout = transport_->arguments().timeout;
   std::unique_lock lock(mutex_);
@@ -120,7 +106,8 @@ void TaskQueue::wait(u64 ticket) {
       const Clock::time_point now = Clock::now();
       since = std::max(since + stood_still.look(kLook, now), transport_->moved());
       if (now - since < timeout) continue;
-      error = timeout_error(*transport_, *tasks_.front(), now - since);
+      const Task& task = *tasks_.front();
+      error = placed(timed_out(now - since, task.waiting_for()), task.place);
     } else if (!holds(ticket)) {
       return;
     } else if (error_) {

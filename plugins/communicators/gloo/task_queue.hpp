@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include <tessera/device/host_comm.hpp>
+
 #include "transport.hpp"
 
 namespace tessera::gloo_tcp {
@@ -16,23 +18,21 @@ namespace tessera::gloo_tcp {
 /// deliveries have been started.
 class Task : public Waiter {
  public:
+  explicit Task(const HostGroup::Posted& posted) : ticket(posted.ticket), place(posted.place) {}
   /// Blocks until done. Throws what Transport::wait throws. `limited`: for Transport::wait.
   virtual void run(bool limited) = 0;
   /// Do others wait for something that this rank can send only after it has received? Then it is
   /// done by the queue's thread; the rest waits until the rank itself waits for it.
   virtual bool passes_on() const = 0;
-  /// "group tp[0,1]: all_reduce "x" #4", for errors.
-  virtual std::string title() const = 0;
-  /// Whom it waits for and why, for a timeout; called while it runs.
-  virtual std::string waiting_for() const = 0;
 
-  u64 ticket = 0;
+  const HostGroup::Ticket ticket;
+  const CollectivePlace place;
 };
 
-/// Runs what waits for deliveries, on the thread of the caller. Returns the error that has ended
-/// communication, if one has.
+/// Runs what starts deliveries or waits for them, on the thread of the caller. Returns the error
+/// that has ended communication, if one has.
 std::optional<Error> attempt(Transport& transport,
-                             const Task& task,
+                             const CollectivePlace& place,
                              const std::function<void()>& body);
 
 /// Runs tasks one after the other: on a thread of its own, so that they overlap the rank's work, or
@@ -49,13 +49,13 @@ class TaskQueue {
   /// Waits until the task with this ticket is done; returns at once where it is not in the queue
   /// any more. Throws Error when one failed, or when nothing of this rank has moved for the time
   /// that a collective may take.
-  void wait(u64 ticket);
+  void wait(HostGroup::Ticket ticket);
   bool idle();
 
  private:
   void run();
   void run_front(std::unique_lock<std::mutex>& lock, bool limited);
-  bool holds(u64 ticket) const;
+  bool holds(HostGroup::Ticket ticket) const;
 
   std::shared_ptr<Transport> transport_;
   std::mutex mutex_;

@@ -171,7 +171,9 @@ void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
     lock.lock();
   }
   std::erase(waiting_, &delivery);
-  if (!complete && delivery.timed_out_ && !failure_) throw TimedOut{Clock::now() - delivery.since_};
+  if (!complete && delivery.timed_out_ && !failure_) {
+    throw timed_out(Clock::now() - delivery.since_, waiter.waiting_for());
+  }
   if (!complete) throw Stopped{cause(lock, delivery)};
   moved_ = Clock::now().time_since_epoch().count();
 }

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include <tessera/device/communicator.hpp>
+#include <tessera/device/scratch_pool.hpp>
 #include <tessera/device/stood_still.hpp>
 #include <tessera/error.hpp>
 
 #include "address.hpp"
 #include "poster.hpp"
-#include "scratch.hpp"
 
 namespace tessera::gloo_tcp {
 
@@ -50,11 +50,8 @@ class Waiter {
  public:
   virtual ~Waiter() = default;
   virtual Statement statement(const Delivery& delivery) const = 0;
-};
-
-/// Thrown by a wait with a limit.
-struct TimedOut {
-  std::chrono::duration<double> after;
+  /// Whom it waits for and why, for a timeout.
+  virtual std::string waiting_for() const = 0;
 };
 
 /// Bytes on their way to or from one rank. Not to be destroyed before it is complete, unless
@@ -92,8 +89,8 @@ class Transport {
   /// the slots of two ranks differ both wait, until each reads the other's statement.
   Delivery send(i64 rank, u64 slot, const void* data, i64 bytes);
   Delivery receive(i64 rank, u64 slot, void* data, i64 bytes);
-  /// Throws Stopped when it will never complete; where it is `limited`, TimedOut when nothing of
-  /// this rank has moved for as long as a collective may take.
+  /// Throws Stopped when it will never complete; where it is `limited`, Error when nothing of this
+  /// rank has moved for as long as a collective may take.
   void wait(Delivery& delivery, const Waiter& waiter, bool limited);
 
   /// The first call counts. Ends all waits, tells peers (unless `told`), closes all connections.

@@ -20,6 +20,9 @@ struct GroupSpec {
   int index = 0;             ///< of this rank among the members
   int id = 0;                ///< the same on all members, unique in the world
   CommLane lane = CommLane::critical;
+
+  int size() const { return static_cast<int>(members.size()); }
+  i64 rank_of(int member) const { return members[static_cast<std::size_t>(member)]; }
 };
 
 /// Counts the collectives that a group has started.
@@ -52,7 +55,7 @@ class TESSERA_API ProcessGroup {
                Progress* progress = nullptr);
   ~ProcessGroup();
   const std::string& name() const { return spec_->name; }
-  int size() const { return static_cast<int>(spec_->members.size()); }
+  int size() const { return spec_->size(); }
   int index() const { return spec_->index; }
   const std::vector<i64>& members() const { return spec_->members; }
   CommLane lane() const { return spec_->lane; }

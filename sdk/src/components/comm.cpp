@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "sdk/src/shared/component_call.hpp"
 #include "tessera/device/communicator.hpp"
 #include "tessera/device/host_comm.hpp"
@@ -41,13 +43,20 @@ std::shared_ptr<PendingCollective> GroupBackend::start(Collective collective, St
 }
 
 HostGroup::Ticket HostGroup::post(const Collective& collective) {
-  return call_component(*this, "post", [&] { return do_post(collective); });
+  // One count for all groups, since one engine may carry out several.
+  static std::atomic<Ticket> last{0};
+  return call_component(*this, "post", [&] {
+    Posted posted{collective, ++last, {rank_, spec_, collective.kind, collective.name}};
+    if (!moves_parts(collective.kind)) posted.place.number = collectives_++;
+    do_post(posted);
+    return posted.ticket;
+  });
 }
-void HostGroup::finish(Ticket ticket) {
-  call_component(*this, "finish", [&] { do_finish(ticket); });
-}
-void HostGroup::finish_received(Ticket ticket) {
-  call_component(*this, "finish_received", [&] { do_finish_received(ticket); });
+void HostGroup::finish(Ticket ticket, Until until) {
+  call_component(*this, "finish", [&] {
+    do_finish(ticket, until);  // a failure may be why nothing was posted
+    require(ticket != 0, "a collective was waited for before it was posted");
+  });
 }
 
 void PendingCollective::wait(Stream& stream) {

@@ -2,6 +2,7 @@
 // others have done theirs.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "sdk/src/direct_comm/direct_group.hpp"
 #include "sdk/src/direct_comm/direct_reduce.hpp"
@@ -11,50 +12,45 @@ namespace tessera {
 
 namespace {
 
-constexpr i64 kLine = 64;
-
 class CollectiveTask : public DirectTask {
  public:
-  CollectiveTask(std::shared_ptr<DirectMembers> members, const Collective& collective)
-      : members_(std::move(members)),
-        kind_(collective.kind),
-        input_(collective.input),
-        output_(collective.output),
-        own_(announcement_of(collective, collective.input)),
-        number_(members_->next++) {
+  CollectiveTask(std::shared_ptr<DirectMembers> members, const HostGroup::Posted& posted)
+      : DirectTask(posted),
+        members_(std::move(members)),
+        call_(CollectiveCall::of(posted.collective)),
+        input_(posted.collective.input),
+        output_(posted.collective.output),
+        number_(*posted.place.number) {
     ++members_->open;
   }
   ~CollectiveTask() override { --members_->open; }
 
   bool advance() override;
-  std::string title() const override {
-    return fmt::format(
-        "group {}: {} \"{}\" #{}", members_->spec.name, collective_name(kind_), own_.name, number_);
-  }
   std::string waiting_for(Until) const override;
   std::vector<i64> missing(Until) const override;
 
  private:
   enum class Progress { announce, work, leave };
 
-  int size() const { return members_->size(); }
+  int size() const { return members_->spec.size(); }
+  int index() const { return members_->spec.index; }
+  bool is(CollectiveKind kind) const { return call_.kind == kind; }
   MemberControl& member(int m) const { return *members_->control[static_cast<std::size_t>(m)]; }
-  bool inlined() const { return own_.bytes <= kInlineBytes; }
+  bool inlined() const { return call_.bytes <= kInlineBytes; }
   std::size_t slot() const { return number_ % kRing; }
   bool all_passed(std::atomic<u64> MemberControl::*counter, u64 number) const;
   void announce();
   void compare() const;
   void work();
-  void work_inlined();
-  void work_direct();
+  const std::byte* source(int m) const;
   const std::vector<const void*>& parts(i64 offset) const;
   void reduce(i64 offset, void* target, i64 elements) const;
+  void reduce_for_all() const;
 
   std::shared_ptr<DirectMembers> members_;
-  CollectiveKind kind_;
-  TensorArg input_, output_;
-  Announcement own_;
-  u64 number_;
+  const CollectiveCall call_;
+  const TensorArg input_, output_;
+  const u64 number_;
   Progress progress_ = Progress::announce;
   SharedInput shared_;
 };
@@ -68,33 +64,31 @@ bool CollectiveTask::all_passed(std::atomic<u64> MemberControl::*counter, u64 nu
 
 void CollectiveTask::announce() {
   MemberControl& own = members_->own();
-  if (kind_ != CollectiveKind::barrier) {
+  u64 token = 0;
+  if (!is(CollectiveKind::barrier)) {
     if (inlined()) {
-      if (own_.bytes > 0) {
-        std::memcpy(own.inlined[slot()], input_.address, static_cast<std::size_t>(own_.bytes));
+      if (call_.bytes > 0) {
+        std::memcpy(own.inlined[slot()], input_.address, static_cast<std::size_t>(call_.bytes));
       }
       ++members_->state.counters.inlined;
-    } else if (kind_ != CollectiveKind::broadcast || own_.root == members_->spec.index) {
-      own_.token = shared_.share(members_->state, input_);
+    } else if (!is(CollectiveKind::broadcast) || call_.root == index()) {
+      token = shared_.share(members_->state, input_);
     }
   }
-  own.ring[slot()] = own_;
+  own.ring[slot()] = {token, call_};
   own.posted.store(number_ + 1, std::memory_order_release);
   members_->ring();
 }
 
 void CollectiveTask::compare() const {
   for (int m = 0; m < size(); ++m) {
-    const Announcement& other = member(m).ring[slot()];
-    if (other.kind == own_.kind && other.name_hash == own_.name_hash && other.bytes == own_.bytes &&
-        other.dtype == own_.dtype && other.op == own_.op && other.root == own_.root) {
-      continue;
-    }
+    const CollectiveCall& other = member(m).ring[slot()].call;
+    if (other == call_) continue;
     fail("rank {} called {}, but rank {} called {}: all members must call the same",
-         members_->number_of(members_->spec.index),
-         text_of(own_),
+         members_->number_of(index()),
+         call_.text(),
          members_->number_of(m),
-         text_of(other));
+         other.text());
   }
 }
 
@@ -116,101 +110,66 @@ bool CollectiveTask::advance() {
     ++group.worked;
     group.own().done.store(number_ + 1, std::memory_order_release);
     group.ring();
-    if (kind_ == CollectiveKind::barrier || inlined()) return true;
+    if (is(CollectiveKind::barrier) || inlined()) return true;
     progress_ = Progress::leave;
   }
   if (!all_passed(&MemberControl::done, number_)) return false;
-  shared_.finish(group.state, input_, kind_ == CollectiveKind::all_reduce);
+  shared_.finish(group.state, input_, is(CollectiveKind::all_reduce));
   return true;
 }
 
-// Where each member's input lies, from `offset` bytes on. Valid until the next call.
+// Where a member's input lies.
+const std::byte* CollectiveTask::source(int m) const {
+  if (inlined()) return member(m).inlined[slot()];
+  const u64 token = member(m).ring[slot()].token;
+  const i64 rank = members_->spec.rank_of(m);
+  return static_cast<const std::byte*>(members_->state.memory->at(rank, token, call_.bytes));
+}
+
+// Everyone's input, from `offset` bytes on. Valid until the next call.
 const std::vector<const void*>& CollectiveTask::parts(i64 offset) const {
   std::vector<const void*>& found = members_->sources;
   found.clear();
-  for (int m = 0; m < size(); ++m) {
-    const u64 token = member(m).ring[slot()].token;
-    const void* whole = inlined()
-                            ? member(m).inlined[slot()]
-                            : members_->state.memory->at(members_->rank_of(m), token, own_.bytes);
-    found.push_back(static_cast<const std::byte*>(whole) + offset);
-  }
+  for (int m = 0; m < size(); ++m) found.push_back(source(m) + offset);
   return found;
 }
 
 // Reduces everyone's input from `offset` bytes on into one target.
 void CollectiveTask::reduce(i64 offset, void* target, i64 elements) const {
   members_->targets.assign(1, target);
-  reduce_elements(own_.dtype, own_.op, parts(offset), members_->targets, elements);
+  reduce_elements(call_.dtype, call_.op, parts(offset), members_->targets, elements);
+}
+
+// This member reduces its slice and writes the result to everyone, itself included: each line is
+// fetched once, and no second round of copies is needed.
+void CollectiveTask::reduce_for_all() const {
+  const ByteRange own = slice_of(call_.bytes, size(), index());
+  const std::vector<const void*>& sources = parts(own.begin);
+  std::vector<void*>& targets = members_->targets;
+  targets.clear();
+  for (const void* part : sources) targets.push_back(const_cast<void*>(part));
+  reduce_elements(call_.dtype, call_.op, sources, targets, own.bytes / dtype_size(call_.dtype));
 }
 
 void CollectiveTask::work() {
-  if (kind_ == CollectiveKind::barrier || own_.bytes == 0) return;
-  if (inlined()) {
-    work_inlined();
-  } else {
-    const PeerAccess access(members_->state, members_->spec.members);
-    work_direct();
-  }
-}
-
-void CollectiveTask::work_inlined() {
-  const i64 index = members_->spec.index, bytes = own_.bytes;
-  auto* output = output_.as<std::byte>();
-  switch (kind_) {
+  const i64 bytes = call_.bytes;
+  if (is(CollectiveKind::barrier) || bytes == 0) return;
+  std::optional<PeerAccess> access;
+  if (!inlined()) access.emplace(members_->state, members_->spec.members);
+  switch (call_.kind) {
     case CollectiveKind::all_reduce:
-      return reduce(0, input_.address, input_.elements());
+      return inlined() ? reduce(0, input_.address, input_.elements()) : reduce_for_all();
     case CollectiveKind::reduce_scatter:
-      return reduce(index * bytes / size(), output, output_.elements());
+      return reduce(index() * bytes / size(), output_.address, output_.elements());
     case CollectiveKind::all_gather:
-      for (const void* part : parts(0)) {
-        std::memcpy(output, part, static_cast<std::size_t>(bytes));
-        output += bytes;
-      }
-      return;
-    default:  // broadcast
-      if (own_.root == index) return;
-      std::memcpy(
-          input_.address, member(own_.root).inlined[slot()], static_cast<std::size_t>(bytes));
-  }
-}
-
-void CollectiveTask::work_direct() {
-  const i64 index = members_->spec.index, bytes = own_.bytes;
-  DirectMemory& memory = *members_->state.memory;
-  auto* output = output_.as<std::byte>();
-  switch (kind_) {
-    case CollectiveKind::all_reduce: {
-      // This member reduces its slice and writes the result to everyone, itself included: each
-      // line is fetched once, and no second round of copies is needed.
-      const i64 step = (bytes / size() + kLine - 1) / kLine * kLine;
-      const i64 begin = std::min(index * step, bytes);
-      const i64 end = index + 1 == size() ? bytes : std::min(begin + step, bytes);
-      const std::vector<const void*>& sources = parts(begin);
-      std::vector<void*>& targets = members_->targets;
-      targets.clear();
-      for (const void* source : sources) targets.push_back(const_cast<void*>(source));
-      return reduce_elements(
-          own_.dtype, own_.op, sources, targets, (end - begin) / dtype_size(own_.dtype));
-    }
-    case CollectiveKind::reduce_scatter:
-      return reduce(index * bytes / size(), output, output_.elements());
-    case CollectiveKind::all_gather: {
-      const std::vector<const void*>& sources = parts(0);
       for (int i = 0; i < size(); ++i) {  // each starts at another member's memory
-        const i64 m = (index + i) % size();
-        const bool own = m == index;
-        const void* source = own ? input_.address : sources[static_cast<std::size_t>(m)];
-        copy_bytes(output + m * bytes, source, bytes);
+        const int m = (index() + i) % size();
+        const void* part = m == index() ? input_.address : source(m);
+        copy_bytes(output_.as<std::byte>() + m * bytes, part, bytes);
       }
       return;
-    }
     default:  // broadcast
-      if (own_.root == index) return;
-      copy_bytes(
-          input_.address,
-          memory.at(members_->rank_of(own_.root), member(own_.root).ring[slot()].token, bytes),
-          bytes);
+      if (call_.root != index()) copy_bytes(input_.address, source(call_.root), bytes);
   }
 }
 
@@ -220,7 +179,7 @@ std::vector<i64> CollectiveTask::missing(Until) const {
   std::vector<i64> ranks;
   for (int m = 0; m < size(); ++m) {
     const u64 passed = (member(m).*counter).load(std::memory_order_acquire);
-    if (passed <= number && m != members_->spec.index) ranks.push_back(members_->rank_of(m));
+    if (passed <= number && m != index()) ranks.push_back(members_->spec.rank_of(m));
   }
   return ranks;
 }
@@ -234,7 +193,7 @@ std::string CollectiveTask::waiting_for(Until) const {
         posted == 0
             ? "none yet"
             : fmt::format(
-                  "last #{}, {}", posted - 1, text_of(member(m).ring[(posted - 1) % kRing]));
+                  "last #{}, {}", posted - 1, member(m).ring[(posted - 1) % kRing].call.text());
     text += fmt::format(
         "{}rank {} has not come ({})", text.empty() ? "" : "; ", members_->number_of(m), last);
   }
@@ -244,8 +203,8 @@ std::string CollectiveTask::waiting_for(Until) const {
 }  // namespace
 
 std::unique_ptr<DirectTask> make_collective_task(std::shared_ptr<DirectMembers> members,
-                                                 const Collective& collective) {
-  return std::make_unique<CollectiveTask>(std::move(members), collective);
+                                                 const HostGroup::Posted& posted) {
+  return std::make_unique<CollectiveTask>(std::move(members), posted);
 }
 
 }  // namespace tessera

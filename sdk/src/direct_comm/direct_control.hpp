@@ -1,10 +1,8 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
-#include <cstring>
-#include <string_view>
 
-#include "tessera/process_group.hpp"
+#include "tessera/device/collective_call.hpp"
 
 namespace tessera {
 
@@ -30,13 +28,7 @@ struct RankState {
 /// What a member announces: its part of one collective, or one tensor that it sends.
 struct alignas(64) Announcement {
   u64 token;  ///< of the input
-  i64 bytes;
-  u64 name_hash;
-  CollectiveKind kind;
-  DType dtype;
-  ReduceOp op;
-  i32 root;
-  char name[88];  ///< shortened, for errors
+  CollectiveCall call;
 };
 static_assert(sizeof(Announcement) == 128);
 

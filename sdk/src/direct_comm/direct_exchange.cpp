@@ -12,14 +12,10 @@ namespace {
 
 class ExchangeTask : public DirectTask {
  public:
-  ExchangeTask(std::shared_ptr<DirectMembers> members, const Collective& collective);
+  ExchangeTask(std::shared_ptr<DirectMembers> members, const HostGroup::Posted& posted);
   ~ExchangeTask() override { --members_->open; }
 
   bool advance() override;
-  std::string title() const override {
-    return fmt::format(
-        "group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_.view());
-  }
   bool received() const override { return std::ranges::all_of(receives_, &Receive::complete); }
   std::string waiting_for(Until until) const override;
   std::vector<i64> missing(Until until) const override;
@@ -30,7 +26,6 @@ class ExchangeTask : public DirectTask {
     int peer;
     TensorArg tensor;
     u64 number;
-    Announcement announcement;
     SharedInput shared;
     Progress progress = Progress::waiting;
   };
@@ -45,23 +40,20 @@ class ExchangeTask : public DirectTask {
   void advance(Receive& receive);
 
   std::shared_ptr<DirectMembers> members_;
-  CollectiveKind kind_;
-  CallName name_;
   std::vector<std::unique_ptr<Send>> sends_;
   std::vector<Receive> receives_;
 };
 
-ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collective& collective)
-    : members_(std::move(members)), kind_(collective.kind), name_(collective.name) {
-  for (const Transfer& transfer : collective.sends) {
+ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const HostGroup::Posted& posted)
+    : DirectTask(posted), members_(std::move(members)) {
+  for (const Transfer& transfer : posted.collective.sends) {
     auto send = std::make_unique<Send>();
     send->peer = transfer.peer;
     send->tensor = transfer.tensor;
     send->number = members_->next_to[static_cast<std::size_t>(transfer.peer)]++;
-    send->announcement = announcement_of(collective, transfer.tensor);
     sends_.push_back(std::move(send));
   }
-  for (const Transfer& transfer : collective.receives) {
+  for (const Transfer& transfer : posted.collective.receives) {
     const u64 number = members_->next_from[static_cast<std::size_t>(transfer.peer)]++;
     receives_.push_back({transfer.peer, transfer.tensor, number});
   }
@@ -71,7 +63,7 @@ ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collect
 std::vector<i64> ExchangeTask::missing(Until until) const {
   std::vector<i64> ranks;
   const auto add = [&](int peer) {
-    if (peer != members_->spec.index) ranks.push_back(members_->rank_of(peer));
+    if (peer != members_->spec.index) ranks.push_back(members_->spec.rank_of(peer));
   };
   for (const auto& send : sends_) {
     if (until == Until::complete && send->progress != Progress::complete) add(send->peer);
@@ -104,10 +96,11 @@ void ExchangeTask::advance(Send& send) {
   if (send.progress == Progress::waiting) {
     const u64 sent = channel.sent.load(std::memory_order_relaxed);
     if (sent != send.number || send.number >= took + kChannelRing) return;
-    send.announcement.token = send.shared.share(members_->state, send.tensor);
-    channel.ring[send.number % kChannelRing] = send.announcement;
+    channel.ring[send.number % kChannelRing] = {
+        send.shared.share(members_->state, send.tensor),
+        CollectiveCall::of(place.kind, send.tensor, place.name)};
     channel.sent.store(send.number + 1, std::memory_order_release);
-    members_->state.ring(members_->rank_of(send.peer));
+    members_->state.ring(members_->spec.rank_of(send.peer));
     send.progress = Progress::announced;
   } else if (took > send.number) {
     send.shared.finish(members_->state, send.tensor, false);
@@ -123,15 +116,16 @@ void ExchangeTask::advance(Receive& receive) {
     return;
   }
   const Announcement& sent = channel.ring[receive.number % kChannelRing];
-  const i64 rank = members_->rank_of(receive.peer), bytes = receive.tensor.bytes();
-  require(sent.bytes == bytes && sent.dtype == receive.tensor.dtype && sent.kind == kind_,
-          "rank {} sends {}, but rank {} expects {} bytes {} by {}",
-          members_->number_of(receive.peer),
-          text_of(sent),
-          members_->number_of(members_->spec.index),
-          bytes,
-          dtype_name(receive.tensor.dtype),
-          collective_name(kind_));
+  const i64 rank = members_->spec.rank_of(receive.peer), bytes = receive.tensor.bytes();
+  if (!(sent.call == CollectiveCall::of(place.kind, receive.tensor))) {
+    fail("rank {} sends {}, but rank {} expects {} bytes {} by {}",
+         members_->number_of(receive.peer),
+         sent.call.text(),
+         members_->number_of(members_->spec.index),
+         bytes,
+         dtype_name(receive.tensor.dtype),
+         collective_name(place.kind));
+  }
   if (bytes > 0) {
     const PeerAccess access(members_->state, {&rank, 1});
     copy_bytes(receive.tensor.address, members_->state.memory->at(rank, sent.token, bytes), bytes);
@@ -159,8 +153,8 @@ std::string ExchangeTask::waiting_for(Until until) const {
 }  // namespace
 
 std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> members,
-                                               const Collective& collective) {
-  return std::make_unique<ExchangeTask>(std::move(members), collective);
+                                               const HostGroup::Posted& posted) {
+  return std::make_unique<ExchangeTask>(std::move(members), posted);
 }
 
 }  // namespace tessera

@@ -1,8 +1,5 @@
 #include "sdk/src/direct_comm/direct_group.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 #include "sdk/src/direct_comm/direct_reduce.hpp"
 #include "tessera/error.hpp"
 
@@ -14,35 +11,9 @@ i64 whole_pages(i64 bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 }  // namespace
 
-Announcement announcement_of(const Collective& collective, const TensorArg& tensor) {
-  Announcement made{};
-  made.kind = collective.kind;
-  made.name_hash = collective.name.hash();
-  made.bytes = tensor.bytes();
-  made.dtype = tensor.dtype;
-  made.op = collective.op;
-  made.root = collective.root;
-  static_assert(sizeof made.name > CallName::kMost);
-  const std::string_view text = collective.name.view();
-  std::memcpy(made.name, text.data(), text.size());
-  return made;
-}
-
-std::string text_of(const Announcement& a) {
-  std::string text = fmt::format("{} \"{}\"", collective_name(a.kind), a.name);
-  if (a.kind == CollectiveKind::barrier) return text;
-  text += fmt::format(" of {} bytes {}", a.bytes, dtype_name(a.dtype));
-  if (a.kind == CollectiveKind::broadcast) text += fmt::format(" from member {}", a.root);
-  constexpr std::string_view kOps[] = {"sum", "max", "min"};
-  if (a.kind == CollectiveKind::all_reduce || a.kind == CollectiveKind::reduce_scatter) {
-    text += fmt::format(", {}", kOps[static_cast<int>(a.op)]);
-  }
-  return text;
-}
-
 DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
     : state(state_), spec(spec_), next_to(spec.members.size()), next_from(spec.members.size()) {
-  const i64 bytes = MemberControl::bytes(size());
+  const i64 bytes = MemberControl::bytes(spec.size());
   void* block = state.memory->reserve(whole_pages(bytes));
   require(block != nullptr, "{}: no memory for the control block of {}", state.name, spec.name);
   Store& store = *state.arguments.store;
@@ -51,7 +22,7 @@ DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
     return fmt::format("{}/group/{}.{}/{}", state.prefix, spec.id, times, member);
   };
   store.set(key(spec.index), fmt::format("{} {}", state.memory->token(block, bytes), spec.name));
-  for (int member = 0; member < size(); ++member) {
+  for (int member = 0; member < spec.size(); ++member) {
     const std::string value = store.get(key(member), state.arguments.init_timeout);
     const std::size_t space = value.find(' ');
     require(value.substr(space + 1) == spec.name,
@@ -64,7 +35,7 @@ DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
             value.substr(space + 1),
             number_of(member));
     control.push_back(static_cast<MemberControl*>(
-        state.memory->at(rank_of(member), std::stoull(value.substr(0, space)), bytes)));
+        state.memory->at(spec.rank_of(member), std::stoull(value.substr(0, space)), bytes)));
   }
 }
 
@@ -93,24 +64,22 @@ void SharedInput::finish(DirectState& state, const TensorArg& tensor, bool writt
 }
 
 DirectGroup::DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device)
-    : HostGroup(device, spec.lane),
+    : HostGroup(device, spec, state->number()),
       state_(std::move(state)),
       members_(std::make_shared<DirectMembers>(*state_, spec)) {}
 
 DirectGroup::~DirectGroup() {
   if (members_->open == 0) return;
-  state_->abort(state_->arguments.rank,
-                fmt::format("rank {}: {} was destroyed with collectives under way",
-                            state_->number(),
-                            members_->spec.name));
+  state_->abort(
+      state_->arguments.rank,
+      fmt::format(
+          "rank {}: {} was destroyed with collectives under way", state_->number(), spec().name));
 }
 
-HostGroup::Ticket DirectGroup::do_post(const Collective& collective) {
+void DirectGroup::do_post(const Posted& posted) {
   state_->check();
-  const bool pairs =
-      collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
-  return state_->add(pairs ? make_exchange_task(members_, collective)
-                           : make_collective_task(members_, collective));
+  state_->add(moves_parts(posted.collective.kind) ? make_exchange_task(members_, posted)
+                                                  : make_collective_task(members_, posted));
 }
 
 }  // namespace tessera

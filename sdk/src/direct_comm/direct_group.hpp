@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "sdk/src/direct_comm/direct_state.hpp"
-#include "tessera/device/host_comm.hpp"
 
 namespace tessera {
 
@@ -12,7 +11,6 @@ namespace tessera {
 /// each sequence.
 struct DirectMembers {
   DirectMembers(DirectState& state, const GroupSpec& spec);
-  int size() const { return static_cast<int>(spec.members.size()); }
   MemberControl& own() const { return *control[static_cast<std::size_t>(spec.index)]; }
   Channel& to(int peer) const { return own().channel(peer); }
   Channel& from(int peer) const {
@@ -22,15 +20,13 @@ struct DirectMembers {
   void ring() {
     for (const i64 member : spec.members) state.ring(member);
   }
-  i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
-
-  /// The same as the run counts it, for errors.
-  i64 number_of(int member) const { return state.arguments.number(rank_of(member)); }
+  /// A member's number in the run, for errors.
+  i64 number_of(int member) const { return state.arguments.number(spec.rank_of(member)); }
 
   DirectState& state;
   GroupSpec spec;
   std::vector<MemberControl*> control;
-  u64 next = 0, worked = 0;             ///< collectives posted and carried out here
+  u64 worked = 0;                       ///< collectives carried out here
   std::vector<u64> next_to, next_from;  ///< sends and receives posted here, by peer
   int open = 0;                         ///< tasks that are not complete
   std::vector<const void*> sources;     ///< of the reduction that runs now
@@ -58,9 +54,8 @@ class DirectGroup : public HostGroup {
  public:
   DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device);
   ~DirectGroup() override;
-  Ticket do_post(const Collective& collective) override;
-  void do_finish(Ticket ticket) override { state_->finish(ticket, Until::complete); }
-  void do_finish_received(Ticket ticket) override { state_->finish(ticket, Until::received); }
+  void do_post(const Posted& posted) override;
+  void do_finish(Ticket ticket, Until until) override { state_->finish(ticket, until); }
 
  private:
   std::shared_ptr<DirectState> state_;
@@ -68,13 +63,8 @@ class DirectGroup : public HostGroup {
 };
 
 std::unique_ptr<DirectTask> make_collective_task(std::shared_ptr<DirectMembers> members,
-                                                 const Collective& collective);
+                                                 const HostGroup::Posted& posted);
 std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> members,
-                                               const Collective& collective);
-
-/// Kind, name and sizes; the token is set when it is posted.
-Announcement announcement_of(const Collective& collective, const TensorArg& tensor);
-/// "all_reduce "x" fp32, 400 bytes, sum".
-std::string text_of(const Announcement& announcement);
+                                               const HostGroup::Posted& posted);
 
 }  // namespace tessera

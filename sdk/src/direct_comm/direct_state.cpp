@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "sdk/src/shared/usable_cpus.hpp"
-#include "tessera/device/host_comm.hpp"
 #include "tessera/device/stood_still.hpp"
 #include "tessera/error.hpp"
 
@@ -37,6 +36,10 @@ bool futex_wait(std::atomic<u32>& word, u32 value, std::chrono::nanoseconds limi
 
 void futex_wake(std::atomic<u32>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+Error placed(Error error, const DirectTask& task) {
+  return error.add(ErrorFrame::Kind::collective, task.place.text());
 }
 
 }  // namespace
@@ -114,7 +117,7 @@ void DirectState::ring(i64 rank) {
   futex_wake(peer.bell);
 }
 
-bool DirectState::sleep(u64 ticket, Until until) {
+bool DirectState::sleep(HostGroup::Ticket ticket, Until until) {
   const u32 heard = own->bell.load();
   own->asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -132,16 +135,9 @@ void DirectState::die(const Error& error, i64 origin, std::string_view reason) {
   throw Error(error);
 }
 
-Error DirectState::placed(const Error& error, const DirectTask& task) const {
-  return Error(error).add(ErrorFrame::Kind::collective,
-                          fmt::format("rank {}, {}", number(), task.title()));
-}
-
-u64 DirectState::add(std::unique_ptr<DirectTask> task) {
-  const u64 ticket = task->ticket = ++last_ticket_;
+void DirectState::add(std::unique_ptr<DirectTask> task) {
   pending_.push_back(std::move(task));
   progress();
-  return ticket;
 }
 
 bool DirectState::progress() {
@@ -174,14 +170,14 @@ bool DirectState::advance() {
   return !pending_.empty();
 }
 
-const DirectTask* DirectState::open(u64 ticket, Until until) const {
+const DirectTask* DirectState::open(HostGroup::Ticket ticket, Until until) const {
   const auto found =
       std::ranges::lower_bound(pending_, ticket, {}, [](const auto& task) { return task->ticket; });
   if (found == pending_.end() || (*found)->ticket != ticket) return nullptr;
   return until == Until::received && (*found)->received() ? nullptr : found->get();
 }
 
-void DirectState::check_peers(u64 ticket, Until until) {
+void DirectState::check_peers(HostGroup::Ticket ticket, Until until) {
   const auto fail_of = [&](i64 rank, const std::string& reason) {
     const i64 named = arguments.number(rank);
     const Error error(
@@ -212,9 +208,8 @@ void DirectState::check_peers(u64 ticket, Until until) {
   }
 }
 
-void DirectState::finish(u64 ticket, Until until) {
+void DirectState::finish(HostGroup::Ticket ticket, Until until) {
   check();
-  require(ticket != 0, "{}: a collective was waited for before it was posted", name);
   const auto done = [&] { return open(ticket, until) == nullptr; };
   progress();
   if (done()) return;
@@ -238,11 +233,7 @@ void DirectState::finish(u64 ticket, Until until) {
     const DirectTask* task = open(ticket, until);
     if (task == nullptr) return;
     if (now - moved > arguments.timeout) {
-      const Error error(fmt::format("timed out after {:.1f} s: {}",
-                                    std::chrono::duration<double>(now - moved).count(),
-                                    task->waiting_for(until)),
-                        ErrorKind::peer_silent);
-      const Error own = placed(error, *task);
+      const Error own = placed(timed_out(now - moved, task->waiting_for(until)), *task);
       die(own, arguments.rank, own.what());
     }
   }

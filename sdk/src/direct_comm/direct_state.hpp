@@ -8,28 +8,27 @@
 
 #include "sdk/src/direct_comm/direct_control.hpp"
 #include "tessera/device/direct_comm.hpp"
+#include "tessera/device/host_comm.hpp"
 
 namespace tessera {
-
-/// What a wait is for: all of a collective, or what an exchange receives.
-enum class Until : u8 { complete, received };
 
 /// One started collective of this rank, carried out in small steps.
 class DirectTask {
  public:
+  explicit DirectTask(const HostGroup::Posted& posted)
+      : ticket(posted.ticket), place(posted.place) {}
   virtual ~DirectTask() = default;
   /// Does what can be done without waiting; true when complete. Throws on a mismatch.
   virtual bool advance() = 0;
   /// For an exchange that is not complete: has everything that it receives arrived?
   virtual bool received() const { return false; }
-  /// "group tp[0,1]: all_reduce "x" #4", for errors.
-  virtual std::string title() const = 0;
   /// Whom it waits for and why, for a timeout.
   virtual std::string waiting_for(Until until) const = 0;
   /// Ranks that have not yet done what it needs now.
   virtual std::vector<i64> missing(Until until) const = 0;
 
-  u64 ticket = 0;
+  const HostGroup::Ticket ticket;
+  const CollectivePlace place;
 };
 
 /// What engine and groups of one rank share: the peers, the failure, and everything started.
@@ -40,9 +39,9 @@ struct DirectState {
   ~DirectState();
 
   /// Adds a task after all others and advances what can be.
-  u64 add(std::unique_ptr<DirectTask> task);
+  void add(std::unique_ptr<DirectTask> task);
   /// Waits for this task; returns at once where it is complete. Meanwhile all others move on.
-  void finish(u64 ticket, Until until);
+  void finish(HostGroup::Ticket ticket, Until until);
   /// Wakes the rank if it sleeps: called after each store that it may wait for.
   void ring(i64 rank);
   /// Everything started, as far as it goes without waiting; true while some of it is not complete.
@@ -72,18 +71,15 @@ struct DirectState {
   bool progress();
   /// Sleeps until a peer rings, at most for a while, and not at all when this moves something or
   /// the task has come far enough. True when something moved.
-  bool sleep(u64 ticket, Until until);
+  bool sleep(HostGroup::Ticket ticket, Until until);
   /// The task, unless it has come as far as the wait needs.
-  const DirectTask* open(u64 ticket, Until until) const;
-  void check_peers(u64 ticket, Until until);
+  const DirectTask* open(HostGroup::Ticket ticket, Until until) const;
+  void check_peers(HostGroup::Ticket ticket, Until until);
   /// Ends communication: peers are told that `origin` failed, and why.
   [[noreturn]] void die(const Error& error, i64 origin, std::string_view reason);
-  /// Adds this rank and the task to the error.
-  Error placed(const Error& error, const DirectTask& task) const;
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket
-  u64 last_ticket_ = 0;
-  std::multimap<i64, void*> staging_;  // not in use, by size
+  std::multimap<i64, void*> staging_;                 // not in use, by size
   std::optional<Error> failure_;
   std::chrono::nanoseconds spin_;
 };

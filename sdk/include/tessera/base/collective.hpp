@@ -38,6 +38,10 @@ enum class CollectiveKind : u8 {
   barrier,
 };
 TESSERA_API std::string_view collective_name(CollectiveKind kind);
+/// Is it made of transfers, which concern only their two ends?
+constexpr bool moves_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::exchange;
+}
 
 /// What a collective is called in errors and in the flight recorder. Made and copied without
 /// allocating: a name of more than kMost bytes is cut, but its hash is that of all of it.

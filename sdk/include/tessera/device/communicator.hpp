@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,16 @@ namespace tessera {
 
 class Device;
 class HostGroup;
+
+/// Which collective of which rank, for errors: "rank 2, group tp[2,3]: all_reduce "x" #4".
+struct TESSERA_API CollectivePlace {
+  i64 rank = 0;  ///< its number in the run
+  std::shared_ptr<const GroupSpec> group;
+  CollectiveKind kind = CollectiveKind::barrier;
+  CallName name;
+  std::optional<u64> number = {};  ///< of those of the group in which all members take part
+  std::string text() const;
+};
 
 /// A started collective, as its backend keeps it.
 class TESSERA_API PendingCollective : public Identified {
@@ -35,14 +46,7 @@ class TESSERA_API PendingCollective : public Identified {
   virtual void do_join() = 0;
   friend class Work;
   friend class ProcessGroup;
-  struct Place {  // for errors
-    i64 rank = 0;
-    std::shared_ptr<const GroupSpec> group;
-    CollectiveKind kind = CollectiveKind::barrier;
-    CallName name;
-    std::string text() const;
-  };
-  Place place_;
+  CollectivePlace place_;
 };
 
 /// How a communicator carries out collectives of one group. Called on the rank's thread.

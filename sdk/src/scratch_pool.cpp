@@ -1,6 +1,6 @@
-#include "scratch.hpp"
+#include "tessera/device/scratch_pool.hpp"
 
-namespace tessera::gloo_tcp {
+namespace tessera {
 
 namespace {
 constexpr std::size_t kMostIdle = 16;
@@ -43,4 +43,4 @@ ScratchPool::Block ScratchPool::take(i64 bytes) {
   return block;
 }
 
-}  // namespace tessera::gloo_tcp
+}  // namespace tessera

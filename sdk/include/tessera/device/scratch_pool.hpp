@@ -4,16 +4,17 @@
 #include <mutex>
 #include <vector>
 
-#include <tessera/types.hpp>
+#include "tessera/base/api.hpp"
+#include "tessera/types.hpp"
 
-namespace tessera::gloo_tcp {
+namespace tessera {
 
 /// Memory for values that wait to be reduced. Blocks are used again, because fresh pages cost more
 /// than the sums. Thread-safe.
-class ScratchPool {
+class TESSERA_API ScratchPool {
  public:
   /// Goes back to the pool when it is destroyed; the pool must live longer.
-  class Block {
+  class TESSERA_API Block {
    public:
     Block() = default;
     Block(Block&& other) noexcept { *this = std::move(other); }
@@ -41,4 +42,4 @@ class ScratchPool {
   std::vector<Block> idle_;  // the one that came back last is last
 };
 
-}  // namespace tessera::gloo_tcp
+}  // namespace tessera
