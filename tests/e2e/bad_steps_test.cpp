@@ -184,7 +184,9 @@ TEST_P(BadSteps, ACheckpointWithWhichNoBatchIsGoodIsGivenUp) {
 TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
   const auto sets = [](int steps, const std::string& rate) {
     std::vector<std::string> sets = until(steps, rate, "rewind");
-    sets.insert(sets.end(), {"optimizer.rule.type=sgd", "checkpoint.asynchronous=true"});
+    sets.insert(
+        sets.end(),
+        {"optimizer.rule.type=sgd", "checkpoint.asynchronous=true", "checkpoint.failures=1"});
     return sets;
   };
   ASSERT_EQ(run_.train(sets(4, "1e-3")).exit_code, 0);

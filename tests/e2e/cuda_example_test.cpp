@@ -1,5 +1,5 @@
 // The kernels for GPUs of examples/plugin_operation, over the emulator, in a training. That they
-// are compiled by nvcc in a project of their own is a part of run_plugins.sh (examples_test.cpp).
+// are compiled by nvcc in a project of their own is a part of run_plugins.sh (author_test.cpp).
 #include <gmock/gmock.h>
 
 #include "common/metrics_lines.hpp"

@@ -103,7 +103,12 @@ TEST_F(Starters, WhoWaitsForRanksSaysForWhomAndWhy) {
                            {"SLURM_LOCALID", "0"},
                            {"SLURM_NNODES", "1"},
                            {"SLURM_NTASKS", "4"}};
-  const auto rank = start(run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=7"})), shell);
+  Variables other = shell;
+  other["SLURM_JOB_ID"] = "8" + std::to_string(getpid());
+  other["SLURM_PROCID"] = "2";
+  const std::vector<std::string> command =
+      run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=7"}));
+  const auto rank = start(command, shell), alone = start(command, other);
   const ProcessResult result = rank->wait();
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
@@ -114,12 +119,7 @@ TEST_F(Starters, WhoWaitsForRanksSaysForWhomAndWhy) {
   EXPECT_THAT(
       result.last_error(),
       ::testing::StartsWith("ranks 1, 2, 3 did not start within 7.0 s (comm.init_timeout_s)"));
-
-  Variables other = shell;
-  other["SLURM_PROCID"] = "2";
-  const ProcessResult alone =
-      start(run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=7"})), other)->wait();
-  EXPECT_THAT(alone.err, HasSubstr("waiting for rank 0 of 4 to start, for up to 7 s"));
+  EXPECT_THAT(alone->wait().err, HasSubstr("waiting for rank 0 of 4 to start, for up to 7 s"));
 }
 
 // Two hosts with disks of their own where the run's folder is, and one disk that is too small.
