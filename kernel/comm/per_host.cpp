@@ -63,7 +63,7 @@ std::unique_ptr<GroupBackend> PerHostCommunicator::do_create_group(const GroupSp
   parts.all = std::move(group);
   GroupSpec near = spec;
   near.members.clear();
-  const i64 self = spec.members[static_cast<std::size_t>(spec.index)];
+  const i64 self = spec.rank_of(spec.index);
   for (const i64 member : spec.members) {
     const auto beside = [&](i64 other) {
       return other != member && hosts_.together(std::array{member, other});

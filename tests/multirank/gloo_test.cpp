@@ -281,6 +281,26 @@ TEST(GlooFailure, SendAndReceiveThatDiffer) {
   }
 }
 
+TEST(GlooFailure, PartsForItselfThatDiffer) {
+  for (const bool sends_only : {true, false}) {
+    const auto errors = run_gloo({.world = 2}, [sends_only](TestRank& rank) {
+      const auto group = make_world_group(rank);
+      if (rank.rank == 1) return rank.await("end", {0});
+      rank.end_together({0}, [&] {
+        const ProcessGroup::Part sent{0, values(rank, 5000, 0)}, other{0, values(rank, 5001, 0)};
+        std::vector<ProcessGroup::Part> received;
+        if (!sends_only) received.push_back(other);
+        group->exchange(rank.stream(), {sent}, received, "rows").join();
+      });
+    });
+    EXPECT_THAT(errors[0],
+                HasSubstr(sends_only ? "rank 0, group all[0,1]: exchange \"rows\": 1 sends to "
+                                       "itself, 0 receives"
+                                     : "rank 0, group all[0,1]: exchange \"rows\": 20000 bytes "
+                                       "fp32 sent to itself, 20004 bytes fp32 expected"));
+  }
+}
+
 TEST(GlooFailure, RankThatEndsAtOnce) {
   const auto errors = run_gloo({.world = 2, .timeout = 500ms}, [](TestRank& rank) {
     const auto group = make_world_group(rank);

@@ -1,5 +1,6 @@
 #include "exchange_task.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <tessera/error.hpp>
@@ -8,24 +9,17 @@ namespace tessera::gloo_tcp {
 
 namespace {
 
-std::vector<TensorArg> parts_for(int member, const std::vector<Transfer>& transfers) {
-  std::vector<TensorArg> parts;
-  for (const Transfer& transfer : transfers) {
-    if (transfer.peer == member) parts.push_back(transfer.tensor);
-  }
-  return parts;
-}
-
 // Transfers within this rank, in the order of both lists.
-void copy_to_itself(int member, const Collective& collective) {
-  const auto sends = parts_for(member, collective.sends);
-  const auto receives = parts_for(member, collective.receives);
-  require(sends.size() == receives.size(),
-          "{} sends to itself, {} receives",
-          sends.size(),
-          receives.size());
-  for (std::size_t i = 0; i < sends.size(); ++i) {
-    const TensorArg &from = sends[i], &to = receives[i];
+void copy_to_itself(int own, const Collective& collective) {
+  const auto is_own = [own](const Transfer& transfer) { return transfer.peer == own; };
+  const auto sends = std::ranges::count_if(collective.sends, is_own);
+  const auto receives = std::ranges::count_if(collective.receives, is_own);
+  require(sends == receives, "{} sends to itself, {} receives", sends, receives);
+  auto next = collective.receives.begin();
+  for (const Transfer& send : collective.sends) {
+    if (!is_own(send)) continue;
+    next = std::find_if(next, collective.receives.end(), is_own);
+    const TensorArg &from = send.tensor, &to = (next++)->tensor;
     require(from.bytes() == to.bytes() && from.dtype == to.dtype,
             "{} bytes {} sent to itself, {} bytes {} expected",
             from.bytes(),
