@@ -56,7 +56,9 @@ ccache=$(cached TESSERA_CCACHE)
 if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
 if [[ $ccache == *-NOTFOUND ]]; then ccache=''; fi
 options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
-  "-DCMAKE_CXX_FLAGS=$flags" "-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache")
+  "-DCMAKE_CXX_FLAGS=$flags" "-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache"
+  "-DTESSERA_CUDA=$(cached TESSERA_CUDA)"
+  "-DTESSERA_CUDA_ARCHITECTURES=$(cached TESSERA_CUDA_ARCHITECTURES)")
 
 # All are built at once, each as a project of its own: it finds Tessera and asks for tests itself.
 projects=$work/projects

@@ -62,9 +62,13 @@ TEST(CudaTraining, IsThatOfTheReference) {
 
 TEST(CudaTraining, OfExpertsIsThatOfTheReference) {
   const TestFolder folder;
-  const std::vector<std::string> small = {"model.block.mlp.experts=4", "model.block.mlp.ffn=48"};
+  const std::vector<std::string> small = {"run.steps=12",
+                                          "validation.every_steps=6",
+                                          "model.block.mlp.experts=4",
+                                          "model.block.mlp.ffn=48"};
   expect_near(trained("cuda_emulated", folder.path() / "cuda", small, kExperts),
-              trained("reference", folder.path() / "reference", small, kExperts));
+              trained("reference", folder.path() / "reference", small, kExperts),
+              26);
 }
 
 TEST(CudaTraining, OfExpertsHasTheSameBitsInEachOrderOfThreads) {
@@ -99,10 +103,15 @@ TEST(CudaTraining, ByRulesOfPluginsIsThatOfTheReference) {
 
 TEST(CudaTraining, HasTheSameBitsInEachRunAndAfterAResume) {
   const TestFolder folder;
-  const Numbers once = trained("cuda_emulated", folder.path() / "once");
-  const std::string again = folder.path() / "again";
-  trained("cuda_emulated", again, {"run.steps=15", "lr.decay_steps=30"});
-  EXPECT_EQ(trained("cuda_emulated", again, {"lr.decay_steps=30"}), once);
+  const auto until = [&](const std::string& out, const std::string& steps) {
+    return trained("cuda_emulated",
+                   folder.path() / out,
+                   {"run.steps=" + steps, "lr.decay_steps=12", "validation.every_steps=6"});
+  };
+  const Numbers once = until("once", "12");
+  EXPECT_EQ(once.size(), 26U);
+  until("again", "6");
+  EXPECT_EQ(until("again", "12"), once);
 }
 
 TEST(CudaTraining, ReplaysOfGraphsHaveTheBitsOfEagerSteps) {

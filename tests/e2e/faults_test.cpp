@@ -45,7 +45,8 @@ void expect_right(const ProcessResult& result, const std::vector<std::string>& f
 TEST(Faults, RunsEndWithTheNumbersOfAnUndisturbedOne) {
   const std::vector<std::string> faults = {
       "kill_rank", "kill_launcher", "stop_rank", "full_disk", "flip_bit", "interrupt"};
-  expect_right(campaign(faults, 8), faults, 8);
+  const int rounds = static_cast<int>(faults.size());
+  expect_right(campaign(faults, rounds), faults, rounds);
 }
 
 TEST(Faults, ACutCableChangesNoNumber) {
