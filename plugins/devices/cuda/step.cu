@@ -22,23 +22,6 @@ LaunchShape shape_of(const TensorArg& out) {
   return {.blocks = blocks_for(out.elements(), kThreads), .threads = kThreads};
 }
 
-__device__ void move_loss_scale(double* scalars, const LossScaling& scaling, bool clean) {
-  if (scaling.window == 0) return;
-  double &scale = scalars[step_scalar::kLossScale], &steps = scalars[step_scalar::kCleanSteps],
-         &hysteresis = scalars[step_scalar::kHysteresis];
-  steps = clean ? steps + 1 : 0;
-  if (clean && steps >= static_cast<double>(scaling.window)) {
-    scale *= scaling.growth;
-    steps = 0;
-    hysteresis = static_cast<double>(scaling.hysteresis);
-  }
-  // Only growth refills it, so of several overflows in a row each later one counts.
-  if (!clean && --hysteresis <= 0) {
-    hysteresis = 0;
-    scale = std::fmax(scale * scaling.backoff, scaling.least);
-  }
-}
-
 /// One thread.
 __global__ void step_scalars(const double* sum_squares,
                              const double* rates,
@@ -54,7 +37,7 @@ __global__ void step_scalars(const double* sum_squares,
   scalars[step_scalar::kNorm] = norm;
   scalars[step_scalar::kFoundInf] = finite ? kFinite : explained ? kScaleTooLarge : kNotExplained;
   scalars[step_scalar::kGradientScale] = 0;
-  move_loss_scale(scalars, scaling, finite);
+  scaling.move(scalars, finite);
   if (!finite) return;
   const double clip = args.clip > 0 ? std::fmin(1.0, args.clip / (norm + 1e-6)) : 1.0;
   scalars[step_scalar::kGradientScale] = clip / loss_scale;

@@ -14,14 +14,7 @@ class Embedding final : public Layer {
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
       model_fields::hidden(s);
-      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
-          .given()
-          .at_least(1)
-          .at_most(kMostVocabulary);
-      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple")
-          .given()
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::vocabulary(s);
       s.field("positions", &Config::positions, "learned positions")
           .from("model.positions")
           .at_least(1)

@@ -19,14 +19,7 @@ class LmHead final : public Layer {
     Component<Module> norm{"layernorm", {}};
     static void describe(Schema<Config>& s) {
       model_fields::hidden(s);
-      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
-          .given()
-          .at_least(1)
-          .at_most(kMostVocabulary);
-      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple")
-          .given()
-          .at_least(1)
-          .at_most(kMostFeatures);
+      model_fields::vocabulary(s);
       s.field("tied", &Config::tied, "use the token embedding's table")
           .from("model.tied_embeddings")
           .structural()

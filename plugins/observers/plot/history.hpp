@@ -1,5 +1,7 @@
 #pragma once
 #include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "chart.hpp"
@@ -42,5 +44,13 @@ class History {
   double sum_ = 0;
   i64 held_ = 0, stride_ = 1;
 };
+
+inline Chart loss_chart(std::string title, const History& training, const History& validation) {
+  Chart chart;
+  chart.title = std::move(title);
+  chart.measured = training.points();
+  chart.checked = validation.points();
+  return chart;
+}
 
 }  // namespace tessera

@@ -1,6 +1,5 @@
 #include "plot.hpp"
 
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -20,29 +19,26 @@ void Plot::Config::describe(Schema<Config>& s) {
 }
 
 void Plot::do_on(const RunStart& start) {
-  chart_ = {};
-  chart_.title = start.name;
+  title_ = start.name;
+  training_ = validation_ = {};
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
   if (error) fail("plot: cannot make the folder \"{}\": {}", arguments_.out, SystemError(error));
   if (arguments_.resume_step == 0) return set_aside(arguments_.out + "/loss.svg");
   const auto take = [this](const EarlierStep& line) {
-    if (const auto loss = line.number("loss")) chart_.measured.push_back({line.step(), *loss});
-    if (const auto loss = line.number("val_loss")) chart_.checked.push_back({line.step(), *loss});
+    if (const auto loss = line.number("loss")) training_.add(line.step(), *loss);
+    if (const auto loss = line.number("val_loss")) validation_.add(line.step(), *loss);
   };
   for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
 }
 
 void Plot::do_on(const StepEnd& step) {
-  if (!step.passed_over && std::isfinite(step.loss))
-    chart_.measured.push_back({step.step, step.loss});
+  if (!step.passed_over) training_.add(step.step, step.loss);
   if (step.step % config_.every_steps == 0) draw();
 }
 
 void Plot::do_on(const Validation& validation) {
-  if (std::isfinite(validation.loss)) {
-    chart_.checked.push_back({validation.step, validation.loss});
-  }
+  validation_.add(validation.step, validation.loss);
   draw();
 }
 
@@ -50,7 +46,8 @@ void Plot::do_on(const Validation& validation) {
 // stays and the next drawing tries again.
 void Plot::draw() {
   try {
-    replace_file(arguments_.out + "/loss.svg", draw_chart(chart_));
+    replace_file(arguments_.out + "/loss.svg",
+                 draw_chart(loss_chart(title_, training_, validation_)));
     failed_ = false;
   } catch (const std::exception& error) {
     if (!std::exchange(failed_, true)) {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "chart.hpp"
+#include "history.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
@@ -29,7 +29,8 @@ class Plot final : public Observer {
 
   Config config_;
   ObserverArguments arguments_;
-  Chart chart_;
+  std::string title_;
+  History training_, validation_;
   bool failed_ = false;  // the last drawing
 };
 

@@ -62,10 +62,7 @@ std::string_view state_text(const ReportPage& page) {
 }
 
 Chart loss_chart(const ReportPage& page) {
-  Chart loss;
-  loss.title = "Loss";
-  loss.measured = page.loss.points();
-  loss.checked = page.validation.points();
+  Chart loss = tessera::loss_chart("Loss", page.loss, page.validation);
   loss.width = kWide;
   loss.height = 440;
   return loss;

@@ -25,6 +25,19 @@ FieldBuilder hidden(Schema<Config>& s) {
       .at_most(kMostFeatures);
 }
 
+/// i64 vocab and vocab_multiple, of a table that is cut over the tensor group; given by the model.
+template <class Config>
+void vocabulary(Schema<Config>& s) {
+  s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
+      .given()
+      .at_least(1)
+      .at_most(kMostVocabulary);
+  s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple")
+      .given()
+      .at_least(1)
+      .at_most(kMostFeatures);
+}
+
 /// i64: blocks of the model. Residual branches begin smaller the more there are.
 template <class Config>
 FieldBuilder layers(Schema<Config>& s) {

@@ -120,23 +120,6 @@ void sum_blocks(const SumBlocksArgs& args) {
   }
 }
 
-void move_loss_scale(double* scalars, const LossScaling& scaling, bool clean) {
-  if (scaling.window == 0) return;
-  double &scale = scalars[step_scalar::kLossScale], &steps = scalars[step_scalar::kCleanSteps],
-         &hysteresis = scalars[step_scalar::kHysteresis];
-  steps = clean ? steps + 1 : 0;
-  if (clean && steps >= static_cast<double>(scaling.window)) {
-    scale *= scaling.growth;
-    steps = 0;
-    hysteresis = static_cast<double>(scaling.hysteresis);
-  }
-  // Only growth refills it, so of several overflows in a row each later one counts.
-  if (!clean && --hysteresis <= 0) {
-    hysteresis = 0;
-    scale = std::max(scale * scaling.backoff, scaling.least);
-  }
-}
-
 void step_scalars(const StepScalarsArgs& args) {
   double* scalars = args.scalars.as<double>();
   const double sum = *args.sum_squares.as<const double>();
@@ -147,7 +130,7 @@ void step_scalars(const StepScalarsArgs& args) {
   scalars[step_scalar::kNorm] = norm;
   scalars[step_scalar::kFoundInf] = found;
   scalars[step_scalar::kGradientScale] = 0;
-  move_loss_scale(scalars, args.scaling, finite);
+  args.scaling.move(scalars, finite);
   if (!finite) return;
   const double clip = args.clip > 0 ? std::min(1.0, args.clip / (norm + 1e-6)) : 1.0;
   scalars[step_scalar::kGradientScale] = clip / loss_scale;

@@ -39,6 +39,23 @@ struct LossScaling {
     if (std::isfinite(sum_squares)) return kFinite;
     return window > 0 && scale > least ? kScaleTooLarge : kNotExplained;
   }
+  /// Moves the scale after a step; `scalars` of step_scalar. On the host or a GPU.
+  constexpr void move(double* scalars, bool clean) const {
+    if (window == 0) return;
+    double &scale = scalars[step_scalar::kLossScale], &steps = scalars[step_scalar::kCleanSteps],
+           &left = scalars[step_scalar::kHysteresis];
+    steps = clean ? steps + 1 : 0;
+    if (clean && steps >= static_cast<double>(window)) {
+      scale *= growth;
+      steps = 0;
+      left = static_cast<double>(hysteresis);
+    }
+    // Only growth refills it, so of several overflows in a row each later one counts.
+    if (!clean && --left <= 0) {
+      left = 0;
+      scale = scale * backoff < least ? least : scale * backoff;
+    }
+  }
 };
 
 /// out fp64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.
