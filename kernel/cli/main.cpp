@@ -5,10 +5,16 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
 
 #include "kernel/cli/parse.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/launch/processors.hpp"
 #include "kernel/plugin/crash_watch.hpp"
+#include "kernel/system/limits.hpp"
+#include "tessera/error.hpp"
 
 namespace {
 
@@ -38,6 +44,26 @@ void wait_for_children() { std::signal(SIGCHLD, SIG_DFL); }
 // A file over the limit (ulimit -f) is an error that names it, not a death, in launcher and ranks.
 void let_writes_fail() { std::signal(SIGXFSZ, SIG_IGN); }
 
+std::unique_ptr<char[]> memory_for_last_words;
+std::terminate_handler terminate_before;
+
+// Where memory ends, a destructor that allocates, as the JSON library's does, ends the program: the
+// limit is named then, too.
+[[noreturn]] void terminate_with_the_limit() noexcept {
+  memory_for_last_words.reset();
+  if (std::current_exception() != nullptr) {
+    const std::string limit = tessera::explain_limit(tessera::error_in_flight());
+    if (!limit.empty()) tessera::show_error("error: {}\n", limit);
+  }
+  terminate_before();
+  std::abort();
+}
+
+void name_the_limit_also_at_the_end() {
+  memory_for_last_words = std::make_unique_for_overwrite<char[]>(1 << 20);
+  terminate_before = std::set_terminate(terminate_with_the_limit);
+}
+
 }  // namespace
 
 // Interpose libc's, which has no hook, for all libraries of this program: a component that ends a
@@ -58,6 +84,7 @@ int main(int argc, char** argv) {
   wait_for_children();
   let_writes_fail();
   bound_openmp_spin(argv);
+  name_the_limit_also_at_the_end();
   return run_program(argc,
                      argv,
                      {

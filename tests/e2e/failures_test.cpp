@@ -398,7 +398,7 @@ TEST_F(Failures, WhereverThreadsEndTheLimitIsNamed) {
 TEST_F(Failures, WhereverVirtualMemoryEndsTheLimitIsNamed) {
   int failed = 0;
   bool enough = false;
-  for (int limit = 20000; !enough; limit += 5000) {
+  for (int limit = 20000; !enough; limit += 1000) {
     ASSERT_LT(limit, 1000000) << "never enough";
     const ProcessResult result = under_limit("-v " + std::to_string(limit), {"run.out=limited"});
     enough = result.exit_code == 0;
