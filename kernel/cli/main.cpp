@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -50,10 +51,16 @@ std::terminate_handler terminate_before;
 // Where memory ends, a destructor that allocates, as the JSON library's does, ends the program: the
 // limit is named then, too.
 [[noreturn]] void terminate_with_the_limit() noexcept {
-  memory_for_last_words.reset();
-  if (std::current_exception() != nullptr) {
-    const std::string limit = tessera::explain_limit(tessera::error_in_flight());
-    if (!limit.empty()) tessera::show_error("error: {}\n", limit);
+  static std::atomic_flag entered;  // by a second thread, or by what fails here
+  if (!entered.test_and_set()) {
+    memory_for_last_words.reset();
+    try {
+      if (std::current_exception() != nullptr) {
+        const std::string limit = tessera::explain_limit(tessera::error_in_flight());
+        if (!limit.empty()) tessera::show_error("error: {}\n", limit);
+      }
+    } catch (...) {
+    }
   }
   terminate_before();
   std::abort();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tessera/base/hash.hpp"
+
 namespace tessera {
 
 CollectiveCall CollectiveCall::of(const Collective& collective) {

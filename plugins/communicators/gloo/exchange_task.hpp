@@ -12,6 +12,8 @@ class ExchangeTask : public Task {
   ExchangeTask(std::shared_ptr<const Members> members,
                const HostGroup::Posted& posted,
                MessageCounts& counts);
+  /// Is there nothing for others? Then it is complete.
+  bool empty() const { return parts_.empty(); }
   void run(bool limited) override { run_until(parts_.size(), limited); }
   /// Runs until everything has arrived.
   void run_received(bool limited) { run_until(receives_, limited); }

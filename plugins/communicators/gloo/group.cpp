@@ -23,7 +23,9 @@ u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
 }
 
 GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)
-    : HostGroup(device, members->spec, members->transport->arguments().rank),
+    : HostGroup(device,
+                members->spec,
+                members->transport->arguments().number(members->transport->arguments().rank)),
       members_(std::move(members)),
       queue_(members_->transport),
       messages_(members_->spec) {}
@@ -47,7 +49,8 @@ void GlooGroup::attempt(const CollectivePlace& place, const std::function<void()
 void GlooGroup::do_post(const Posted& posted) {
   attempt(posted.place, [&] {
     if (moves_parts(posted.collective.kind)) {
-      exchanges_.push_back(std::make_unique<ExchangeTask>(members_, posted, messages_));
+      auto task = std::make_unique<ExchangeTask>(members_, posted, messages_);
+      if (!task->empty()) exchanges_.push_back(std::move(task));
     } else {
       queue_.add(make_collective_task(members_, posted));
     }
