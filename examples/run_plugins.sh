@@ -56,7 +56,8 @@ ccache=$(cached TESSERA_CCACHE)
 if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
 if [[ $ccache == *-NOTFOUND ]]; then ccache=''; fi
 options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
-  "-DCMAKE_CXX_FLAGS=$flags" "-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache"
+  "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags"
+  "-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache"
   "-DTESSERA_CUDA=$(cached TESSERA_CUDA)"
   "-DTESSERA_CUDA_ARCHITECTURES=$(cached TESSERA_CUDA_ARCHITECTURES)")
 
@@ -86,7 +87,10 @@ expect "100% tests passed, 0 tests failed out of ${#kinds[@]}" \
   ctest --test-dir "$projects" --output-on-failure
 
 say 'without a build type, a plugin is optimized'
-expect ' -O2' grep -m1 '^  FLAGS = .*-fPIC' "$projects/build.ninja"
+cmake -S "$projects/${name_of[module]}" -B "$work/untyped" -G Ninja \
+  "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)" \
+  >"$work/untyped.log"
+expect ' -O2' grep -m1 '^  FLAGS = .*-fPIC' "$work/untyped/build.ninja"
 
 say 'what they bring'
 layer=${name_of[layer]} rule=${name_of[rule]} schedule=${name_of[schedule]}

@@ -23,9 +23,7 @@ u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
 }
 
 GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)
-    : HostGroup(device,
-                members->spec,
-                members->transport->arguments().number(members->transport->arguments().rank)),
+    : HostGroup(device, members->spec, members->transport->number()),
       members_(std::move(members)),
       queue_(members_->transport),
       messages_(members_->spec) {}

@@ -101,6 +101,8 @@ class Transport {
   void leave() noexcept;  ///< and has ended it
 
   const CommunicatorArguments& arguments() const { return arguments_; }
+  /// This rank's number in the run.
+  i64 number() const { return arguments_.number(arguments_.rank); }
   ScratchPool& scratch() { return scratch_; }
   /// When a delivery of this rank completed last.
   Clock::time_point moved() const { return Clock::time_point(Clock::duration(moved_.load())); }
