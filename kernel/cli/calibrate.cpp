@@ -13,6 +13,7 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/system/limits.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
@@ -40,9 +41,10 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.device = device_of(options, *plugins);
   const ComponentInfo* component = plugins->find(Device::kKind, arguments.device);
   if (component == nullptr) fail_unknown_component(*plugins, "device/" + arguments.device);
-  const std::string automatic = RunConfig().comm.communicator.type;
-  arguments.within = choose_communicators(automatic, {"a host", "a host"}).type;
-  arguments.between = choose_communicators(automatic, {"a host", "another"}).type;
+  const AutoCommunicators links =
+      auto_communicators(plugins->of_kind(Communicator::kKind), kHostMemory);
+  arguments.within = links.within;
+  arguments.between = links.between;
   const bool on_host = has_host_memory(arguments);
   arguments.ranks = options.ranks > 0 ? options.ranks
                     : on_host         ? kSharingRanks

@@ -28,6 +28,7 @@
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
+#include "kernel/train/setup/carried_memory.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/own_units.hpp"
 #include "tessera/error.hpp"
@@ -71,10 +72,8 @@ ControlPlane plane_of(const Opened& opened, const RankIdentity& identity) {
 }
 
 // Checks that all ranks run the same configuration, plugins and thread count, and finds out which
-// share a host. Returns what joins them, for people.
-std::string meet(const Opened& opened, const RankEnvironment& environment, RankIdentity& identity) {
-  const CommSection& comm = opened.config.run.comm;
-  const i64 world = environment.world;
+// share a host.
+void meet(const Opened& opened, const RankEnvironment& environment, RankIdentity& identity) {
   const ControlPlane plane = plane_of(opened, identity);
   try {
     plane.same(facts(opened, identity.threads));
@@ -84,11 +83,18 @@ std::string meet(const Opened& opened, const RankEnvironment& environment, RankI
     explain_absence(environment, error).raise();
   }
   identity.hosts = plane.gather("host", host_identity());
-  CommunicatorChoice choice = choose_communicators(comm.communicator.type, identity.hosts);
+}
+
+// Says what joins the ranks, once it is known where they are. Returns it for people.
+std::string choose_links(const Opened& opened, const RunSetup& setup, RankIdentity& identity) {
+  const CommSection& comm = opened.config.run.comm;
+  const auto device = make_planned_device(rank_spec_of(setup));
+  CommunicatorChoice choice = choose_communicators(
+      comm.communicator.type, identity.hosts, auto_communicators(setup, *opened.plugins, *device));
   identity.communicator = std::move(choice.type);
   identity.between_hosts = std::move(choice.between);
-  return comm.staged && world > 1 ? choice.text + ", staged through memory of the host"
-                                  : choice.text;
+  return comm.staged && identity.world > 1 ? choice.text + ", staged through memory of the host"
+                                           : choice.text;
 }
 
 // Runs one rank; `arguments` has its setup. Returns the exit code.
@@ -267,7 +273,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     require_threads(arguments.identity.threads);
     arguments.json = options.json;
     arguments.failed = report;
-    arguments.joined = meet(opened, environment, arguments.identity);
+    meet(opened, environment, arguments.identity);
     notice.reset();  // all have come
     if (!environment.own) {
       warn_of_crowded(opened, arguments.identity);
@@ -276,6 +282,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
     plane_of(opened, arguments.identity)
         .same({{"data", setup.dataset->fingerprint()}}, "give all hosts the same data");
+    arguments.joined = choose_links(opened, setup, arguments.identity);
     arguments.setup = &setup;
     const int code = run_rank(opened, arguments);
     if (code == kInterrupted) report_interrupted(environment.report);

@@ -18,14 +18,14 @@ constexpr CommLane kLanes[] = {CommLane::critical,  // tp
                                CommLane::critical,  // cp
                                CommLane::bulk,      // dp
                                CommLane::exchange,  // pp
-                               CommLane::critical,  // etp
-                               CommLane::critical,  // ep
+                               CommLane::experts,   // etp
+                               CommLane::experts,   // ep
                                CommLane::bulk,      // edp
                                CommLane::bulk,      // dp-cp
                                CommLane::bulk,      // tp-pp
                                CommLane::critical,  // tp-cp
                                CommLane::bulk,      // tp-cp-dp
-                               CommLane::critical,  // etp-ep
+                               CommLane::experts,   // etp-ep
                                CommLane::bulk};     // world
 
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {

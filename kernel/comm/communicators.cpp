@@ -6,17 +6,11 @@
 #include <fstream>
 
 #include "kernel/comm/hosts.hpp"
+#include "tessera/device/communicator.hpp"
 #include "tessera/error.hpp"
+#include "tessera/plugin.hpp"
 
 namespace tessera {
-
-namespace {
-
-constexpr const char* kAutomatic = "auto";
-constexpr const char* kWithin = "shm";
-constexpr const char* kBetween = "gloo";
-
-}  // namespace
 
 std::string host_identity() {
   const char* given = std::getenv(kHostVariable);
@@ -33,23 +27,49 @@ std::string host_identity() {
   return fmt::format("boot {}, network {}", boot, space.st_ino);
 }
 
-std::vector<std::string> possible_communicators(const std::string& configured) {
-  if (configured != kAutomatic) return {configured};
-  return {kWithin, kBetween};
+AutoCommunicators auto_communicators(std::span<const ComponentInfo* const> communicators,
+                                     std::string_view memory_kind) {
+  AutoCommunicators found;
+  for (const ComponentInfo* const info : communicators) {
+    if (info->reach == CommunicatorReach::unstated || info->memory_kind != memory_kind) continue;
+    const bool one_host = info->reach == CommunicatorReach::one_host;
+    std::string& place = one_host ? found.within : found.between;
+    if (!place.empty()) {
+      fail_config(
+          "comm.type = \"auto\" may be \"{}\" or \"{}\": both join ranks of {}, with tensors in "
+          "memory of kind \"{}\"; say which",
+          place,
+          info->type,
+          one_host ? "one host" : "several hosts",
+          memory_kind);
+    }
+    place = info->type;
+  }
+  return found;
 }
 
 CommunicatorChoice choose_communicators(const std::string& configured,
-                                        const std::vector<std::string>& identities) {
-  if (configured != kAutomatic) return {.type = configured, .text = configured};
+                                        const std::vector<std::string>& identities,
+                                        const AutoCommunicators& automatic) {
+  if (configured != kAutoCommunicator) return {.type = configured, .text = configured};
   const Hosts hosts(identities);
-  if (hosts.count() == 1) return {.type = kWithin, .text = kWithin};
-  if (hosts.count() == hosts.world()) {
-    return {.type = kBetween, .text = fmt::format("{}, each on its own host", kBetween)};
+  const std::string &within = automatic.within, &between = automatic.between;
+  if (hosts.count() == 1 && !within.empty()) return {.type = within, .text = within};
+  if (between.empty()) {
+    fail_config(
+        "comm.type = \"auto\" finds no communicator that joins {} host{}{}: load the plugin of "
+        "one, or set comm.type",
+        hosts.count(),
+        hosts.count() == 1 ? "" : "s",
+        within.empty() ? "" : fmt::format("; \"{}\" joins ranks of one", within));
   }
-  return {
-      .type = kWithin,
-      .between = kBetween,
-      .text = fmt::format("{} within {} hosts and {} between", kWithin, hosts.count(), kBetween)};
+  if (hosts.count() == hosts.world() && hosts.world() > 1) {
+    return {.type = between, .text = fmt::format("{}, each on its own host", between)};
+  }
+  if (within.empty()) return {.type = between, .text = between};
+  return {.type = within,
+          .between = between,
+          .text = fmt::format("{} within {} hosts and {} between", within, hosts.count(), between)};
 }
 
 }  // namespace tessera

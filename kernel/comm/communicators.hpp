@@ -1,8 +1,12 @@
 #pragma once
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tessera {
+
+struct ComponentInfo;
 
 /// The user's environment variable: ranks with the same text there share a host, whatever machine
 /// they run on.
@@ -19,11 +23,23 @@ struct CommunicatorChoice {
   std::string text = {};     ///< for people: "shm within 2 hosts and gloo between them"
 };
 
-/// The types that may be chosen where comm.type is `configured`.
-std::vector<std::string> possible_communicators(const std::string& configured);
+/// comm.type, where it leaves the choice to what is loaded and to where the ranks are.
+inline constexpr const char* kAutoCommunicator = "auto";
 
-/// `configured` is comm.type; where each rank is (host_identity()) decides what "auto" is.
+/// What "auto" may be for tensors in one kind of memory: the communicators that state it
+/// (communicator.hpp). Empty where none does.
+struct AutoCommunicators {
+  std::string within;   ///< joins ranks of one host
+  std::string between;  ///< joins ranks of several
+};
+/// Throws ConfigError, naming both, where two communicators state the same.
+AutoCommunicators auto_communicators(std::span<const ComponentInfo* const> communicators,
+                                     std::string_view memory_kind);
+
+/// `configured` is comm.type; where each rank is (host_identity()) decides which of `automatic`
+/// "auto" is. Throws ConfigError where there is none for that.
 CommunicatorChoice choose_communicators(const std::string& configured,
-                                        const std::vector<std::string>& hosts);
+                                        const std::vector<std::string>& hosts,
+                                        const AutoCommunicators& automatic);
 
 }  // namespace tessera

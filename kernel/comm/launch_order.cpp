@@ -8,13 +8,32 @@
 
 namespace tessera {
 
+namespace {
+
+std::vector<i64> peers_of(const GroupSpec& group, const Collective& exchange) {
+  std::vector<i64> peers;
+  for (const auto* parts : {&exchange.sends, &exchange.receives}) {
+    for (const Transfer& part : *parts) peers.push_back(group.rank_of(part.peer));
+  }
+  std::ranges::sort(peers);
+  const auto rest = std::ranges::unique(peers);
+  peers.erase(rest.begin(), rest.end());
+  return peers;
+}
+
+}  // namespace
+
 void LaunchOrder::launched(i64 rank, const GroupSpec& group, const Collective& collective) {
   std::vector<Launches>& lanes = by_rank_[rank];
   lanes.resize(kCommLanes);
-  if (collective.kind == CollectiveKind::exchange) return;
+  const bool exchange = collective.kind == CollectiveKind::exchange;
+  if (exchange && group.lane == CommLane::exchange) return;
   groups_.try_emplace(group.id, group);
   lanes[static_cast<std::size_t>(group.lane)].push_back(
-      {group.id, collective.kind, collective.name});
+      {group.id,
+       collective.kind,
+       collective.name,
+       exchange ? peers_of(group, collective) : std::vector<i64>()});
 }
 
 std::vector<const LaunchOrder::Launch*> LaunchOrder::shared(i64 rank, i64 other, int lane) const {
@@ -23,7 +42,9 @@ std::vector<const LaunchOrder::Launch*> LaunchOrder::shared(i64 rank, i64 other,
   for (const Launch& launch : by_rank_.at(rank)[static_cast<std::size_t>(lane)]) {
     const auto [known, first] = joins.try_emplace(launch.group);
     if (first) known->second = std::ranges::count(groups_.at(launch.group).members, other) > 0;
-    if (known->second) list.push_back(&launch);
+    const bool apart =
+        launch.kind == CollectiveKind::exchange && !std::ranges::binary_search(launch.with, other);
+    if (known->second && !apart) list.push_back(&launch);
   }
   return list;
 }

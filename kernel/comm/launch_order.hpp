@@ -10,7 +10,8 @@ namespace tessera {
 /// several groups of a lane must launch the collectives of these groups in one order: otherwise
 /// each waits, on its stream, for what the other launches later. Fed by `simulated` groups.
 ///
-/// Exchanges concern pairs of ranks and are not here: the verifier of plans matches and plays them.
+/// An exchange concerns the ranks that it has parts for. Those of lane `exchange` are not here: the
+/// verifier of plans matches and plays them.
 class LaunchOrder {
  public:
   void launched(i64 rank, const GroupSpec& group, const Collective& collective);
@@ -22,6 +23,7 @@ class LaunchOrder {
     int group;
     CollectiveKind kind;
     CallName name;
+    std::vector<i64> with;  // an exchange's peers, ascending
   };
   using Launches = std::vector<Launch>;
   std::vector<const Launch*> shared(i64 rank, i64 other, int lane) const;

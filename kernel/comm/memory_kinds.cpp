@@ -1,5 +1,6 @@
 #include "kernel/comm/memory_kinds.hpp"
 
+#include "tessera/device/device.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

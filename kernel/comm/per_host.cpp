@@ -88,6 +88,11 @@ bool PerHostCommunicator::do_progress() {
   return between_->progress() || open;
 }
 
+void PerHostCommunicator::do_check() {
+  if (within_ != nullptr) within_->check();
+  between_->check();
+}
+
 void PerHostCommunicator::do_abort(std::string_view reason) noexcept {
   // Neighbours first: that takes no network.
   if (within_ != nullptr) within_->abort(reason);

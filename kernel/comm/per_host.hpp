@@ -27,6 +27,7 @@ class PerHostCommunicator : public Communicator {
   std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override;
   std::shared_ptr<MemorySource> do_memory() override;
   bool do_progress() override;
+  void do_check() override;
   void do_abort(std::string_view reason) noexcept override;
 
  private:

@@ -105,7 +105,7 @@ void SpanningGroup::do_post(const Posted& posted) {
   // Sums that nobody waits for yet, such as gradients', are formed by `between` as their terms
   // come, while this rank computes.
   const bool waited_for =
-      collective.kind == CollectiveKind::reduce_scatter && spec().lane == CommLane::critical;
+      collective.kind == CollectiveKind::reduce_scatter && inside_layers(spec().lane);
   if (parts_.shared_hosts && moves_parts(collective.kind)) {
     post_transfers(collective, made);
   } else if (parts_.shared_hosts && (collective.kind == CollectiveKind::all_gather || waited_for)) {

@@ -6,6 +6,7 @@
 #include "kernel/graph/slot_pool.hpp"
 #include "sdk/src/shared/arena.hpp"
 #include "tessera/context.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera {
 

@@ -90,17 +90,15 @@ class TrafficCount {
 // Memory that communicators take for collectives, as if each rank waited for its own.
 class Scratch {
  public:
-  Scratch(const PlanArguments& arguments, const RunSetup& setup) : hardware_(arguments.hardware) {
-    std::vector<std::string> hosts;
-    for (i64 rank = 0; rank < setup.layout.world; ++rank) {
-      hosts.push_back(fmt::format("{}", hardware_.host(rank)));
-    }
-    const CommunicatorChoice choice =
-        choose_communicators(setup.config->comm.communicator.type, hosts);
-    within_ = arguments.plugins->find(Communicator::kKind, choice.type);
-    between_ = choice.between.empty()
-                   ? within_
-                   : arguments.plugins->find(Communicator::kKind, choice.between);
+  // None is counted where "auto" finds no communicator for the device: a plan needs none.
+  Scratch(const PlanArguments& arguments, const RunSetup& setup, const Device& device)
+      : hardware_(arguments.hardware) {
+    const std::string& configured = setup.config->comm.communicator.type;
+    AutoCommunicators by{configured, configured};
+    if (configured == kAutoCommunicator) by = auto_communicators(setup, *arguments.plugins, device);
+    between_ = arguments.plugins->find(Communicator::kKind, by.between);
+    within_ =
+        by.within.empty() ? between_ : arguments.plugins->find(Communicator::kKind, by.within);
   }
   void started(u64 id, const GroupSpec& group, const Collective& collective) {
     const ComponentInfo* by = hardware_.within_host(group.members) ? within_ : between_;
@@ -191,7 +189,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
                                                int& microbatches,
                                                Outlines& outlines) {
   StepMeter meter(arguments.hardware);
-  Scratch scratch(arguments, setup);
+  Scratch scratch(arguments, setup, *stands_for);
   StagedBlocks blocks;
   TrafficCount sent;
   DryEvents events;

@@ -11,6 +11,15 @@ constexpr std::chrono::milliseconds kBetweenChecks{2};
 
 Device::~Device() = default;
 
+void Device::launch_library(Stream& stream,
+                            std::string_view name,
+                            const std::function<void(void*)>&) {
+  fail("\"{}\" cannot be enqueued on stream \"{}\" of device \"{}\": its streams are no vendor's",
+       name,
+       stream.name(),
+       this->name());
+}
+
 Device::HostWait::HostWait(const Device& device, std::string_view what, Deadline deadline)
     : device_(device),
       what_(what),
@@ -22,7 +31,7 @@ void Device::HostWait::check() {
   const Deadline now = std::chrono::steady_clock::now();
   if (now >= next_check_) {
     next_check_ = now + kBetweenChecks;
-    if (device_.wait_check_) device_.wait_check_();
+    device_.check_wait();
   }
   require(now < deadline_,
           "device \"{}\" has not reached {} after {:.3f} s: it is stuck, or the deadline is too "

@@ -325,10 +325,12 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
         "or a graph.scope of phases in which ranks exchange nothing",
         place.text());
   }
-  if (device.capturing() && backend_->host_group() != nullptr) {
-    device.launch_host(after, "flight recorder", record);
-  } else {
+  if (!device.capturing()) {
     record();
+  } else if (backend_->host_group() != nullptr) {
+    device.launch_host(after, "flight recorder", record);  // when it is its turn to block the rank
+  } else {
+    device.on_replay({.before = [record](Stream&) { record(); }, .after = {}});
   }
   return with_place(place, [&] {
     std::shared_ptr<PendingCollective> pending = backend_->start(std::move(collective), after);

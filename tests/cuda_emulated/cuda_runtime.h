@@ -175,6 +175,13 @@ namespace tessera::cuda::emulated {
 /// cudaErrorLaunchFailure, and cudaGetErrorString tells that text.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<std::string()> work);
 
+/// The same for work that waits for other threads of the host: `begin` is called, then the stream
+/// goes on once `done` says so. In a graph, what does not come after it goes on meanwhile, as on a
+/// GPU.
+cudaError_t enqueue_waiting(cudaStream_t stream,
+                            std::function<void()> begin,
+                            std::function<bool()> done);
+
 /// What has been made and not destroyed, of all GPUs; and the requests for device memory so far.
 struct Usage {
   std::int64_t device_bytes = 0, device_blocks = 0, host_blocks = 0;

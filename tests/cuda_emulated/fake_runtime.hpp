@@ -73,6 +73,7 @@ struct CUevent_st {
 struct CUgraphNode_st {
   tessera::cuda::emulated::Work work;
   std::vector<std::size_t> after;
+  std::function<bool()> done = {};  ///< where it has not ended with `work`
 };
 
 struct CUgraph_st {
@@ -182,6 +183,8 @@ cudaError_t wait_for_gpu(Lock& lock, int gpu);
 
 /// Enqueues or records.
 cudaError_t enqueue(cudaStream_t stream, Work work);
+/// How long to wait before work that waits is asked again.
+void wait_a_moment();
 
 /// Where the calling thread may not wait or ask, since a capture is under way: the error, and that
 /// capture is spoiled.

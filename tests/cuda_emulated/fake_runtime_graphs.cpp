@@ -1,5 +1,7 @@
 // Capture of streams, and graphs.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "fake_runtime.hpp"
@@ -31,6 +33,32 @@ cudaError_t enqueue(cudaStream_t stream, Work work) {
   stream->tail = {capture.nodes.size() - 1};
   return cudaSuccess;
 }
+
+cudaError_t enqueue_waiting(cudaStream_t stream,
+                            std::function<void()> begin,
+                            std::function<bool()> done) {
+  const auto begun = [begin] {
+    begin();
+    return std::string();
+  };
+  return call([&](Lock&) {
+    if (!alive(stream)) return cudaErrorInvalidResourceHandle;
+    if (stream->capture == 0) {
+      return enqueue(stream, [begun, done] {
+        begun();
+        while (!done()) wait_a_moment();
+        return std::string();
+      });
+    }
+    const cudaError_t result = enqueue(stream, begun);
+    if (result == cudaSuccess) {
+      state().captures.at(stream->capture).nodes.back().done = std::move(done);
+    }
+    return result;
+  });
+}
+
+void wait_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 cudaError_t spoil(u64 capture, cudaError_t why) {
   const auto found = state().captures.find(capture);
@@ -147,13 +175,31 @@ std::string CUgraphExec_st::run() {
     if (node.after.empty()) ready.push_back(missing.size());
     missing.push_back(node.after.size());
   }
-  while (!ready.empty()) {
-    std::swap(ready[random() % ready.size()], ready.back());
-    const std::size_t next = ready.back();
-    ready.pop_back();
-    if (std::string wrong = nodes[next].work(); !wrong.empty()) return wrong;
-    for (const std::size_t follower : followers[next]) {
+  const auto ended = [&](std::size_t node) {
+    for (const std::size_t follower : followers[node]) {
       if (--missing[follower] == 0) ready.push_back(follower);
+    }
+  };
+  std::vector<std::size_t> waiting;
+  while (!ready.empty() || !waiting.empty()) {
+    const auto over = std::find_if(
+        waiting.begin(), waiting.end(), [&](std::size_t node) { return nodes[node].done(); });
+    if (over != waiting.end()) {
+      const std::size_t node = *over;
+      waiting.erase(over);
+      ended(node);
+    } else if (ready.empty()) {
+      wait_a_moment();
+    } else {
+      std::swap(ready[random() % ready.size()], ready.back());
+      const std::size_t next = ready.back();
+      ready.pop_back();
+      if (std::string wrong = nodes[next].work(); !wrong.empty()) return wrong;
+      if (nodes[next].done) {
+        waiting.push_back(next);
+      } else {
+        ended(next);
+      }
     }
   }
   return {};

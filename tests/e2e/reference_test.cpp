@@ -28,10 +28,13 @@ std::string keys(std::vector<std::string> arguments) {
   return result.out;
 }
 
-// The page without the part of the device `cuda`, which a build without nvcc does not have.
+// The page without what a build without nvcc does not have: the device `cuda`, the communicator
+// `nccl`.
 std::string without_cuda(std::string page) {
-  const std::size_t begin = page.find("### [device] type = \"cuda\"");
-  if (begin != std::string::npos) page.erase(begin, page.find("### ", begin + 1) - begin);
+  for (const char* part : {"### [device] type = \"cuda\"", "### [comm] type = \"nccl\""}) {
+    const std::size_t begin = page.find(part);
+    if (begin != std::string::npos) page.erase(begin, page.find("### ", begin + 1) - begin);
+  }
   return page;
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "group_conformance_support.hpp"
+#include "sdk/src/shared/progress.hpp"
 #include "values_support.hpp"
 
 namespace tessera::testing {

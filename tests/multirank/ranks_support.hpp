@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/device/communicator.hpp"
+#include "tessera/device/device.hpp"
 
 namespace tessera::testing {
 

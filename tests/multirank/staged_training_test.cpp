@@ -1,11 +1,10 @@
 // Trainings of several ranks on the device `cuda`, emulated (tests/cuda_emulated), by comm.staged.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <mutex>
 
+#include "emulated_gpus_support.hpp"
 #include "invariant_support.hpp"
-#include "kernel/comm/threads.hpp"
 #include "kernel/config/tree.hpp"
 #include "kernel/planner/report.hpp"
 #include "kernel/plugin/host.hpp"
@@ -17,17 +16,6 @@ namespace staged_training_test {
 using moe_rows::experts;
 using moe_rows::kDistributed;
 using moe_rows::kGather;
-
-const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> kHost = [] {
-    setenv("TESSERA_EMULATED_GPUS", "8", 1);
-    auto made = std::make_unique<PluginHost>(std::vector<std::filesystem::path>{
-        TESSERA_BUILD_DIR "/plugins", TESSERA_BUILD_DIR "/tests/cuda"});
-    made->add_builtin(&register_threads);
-    return made;
-  }();
-  return *kHost;
-}
 
 Sets staged(const Sets& sets) {
   return with({"device.type=\"cuda_emulated\"", "comm.staged=true"}, sets);
@@ -45,7 +33,8 @@ TEST_P(StagedInvariant, Holds) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "minutes a row: StagedTraining runs the same code";
 #endif
-  const Findings found = check_invariant(host(), staged(GetParam().sets), GetParam().model);
+  const Findings found =
+      check_invariant(emulated_gpus(), staged(GetParam().sets), GetParam().model);
   EXPECT_TRUE(found.none()) << text(found);
 }
 
@@ -75,17 +64,17 @@ struct Outcome {
 Outcome trained(const Sets& sets, int steps, bool one_unit = false) {
   Outcome outcome;
   std::mutex mutex;
-  outcome.training =
-      train(tiny_config(),
-            staged(sets),
-            {.steps = steps, .one_unit = one_unit, .host = &host(), .at_end = [&](RankRun& run) {
-               const std::lock_guard lock(mutex);
-               const MemoryStats memory = run.device().memory();
-               outcome.system_calls += memory.system_calls;
-               if (run.mesh().rank() > 0) return;
-               outcome.host_blocks = memory.host_blocks;
-               outcome.units_per_rank = run.rank().units_per_rank;
-             }});
+  outcome.training = train(
+      tiny_config(),
+      staged(sets),
+      {.steps = steps, .one_unit = one_unit, .host = &emulated_gpus(), .at_end = [&](RankRun& run) {
+         const std::lock_guard lock(mutex);
+         const MemoryStats memory = run.device().memory();
+         outcome.system_calls += memory.system_calls;
+         if (run.mesh().rank() > 0) return;
+         outcome.host_blocks = memory.host_blocks;
+         outcome.units_per_rank = run.rank().units_per_rank;
+       }});
   return outcome;
 }
 
@@ -110,9 +99,9 @@ std::vector<std::string> gpus_of(int ranks, int share) {
     arguments.local_world = ranks;
     arguments.share = share;
     arguments.kernels = [](std::string_view device, std::string_view memory) {
-      return host().kernels(device, memory);
+      return emulated_gpus().kernels(device, memory);
     };
-    const auto device = host().make<Device>(
+    const auto device = emulated_gpus().make<Device>(
         "cuda_emulated", *make_node(std::make_shared<ConfigTree>(), "device"), {}, arguments);
     gpus.push_back(device->unit().text.substr(0, device->unit().text.find(',')));
   }
@@ -141,10 +130,11 @@ TEST(StagedTraining, AsksTheSystemForNothingAfterTheSecondStep) {
 TEST(StagedTraining, TakesTheHostBlocksThatThePlanSays) {
   const std::string no_check = "check.replicas_every=0";
   const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2", no_check};
-  const Resolved config = resolve(Config::parse(tiny_config(), "test", staged(sets)), host());
+  const Resolved config =
+      resolve(Config::parse(tiny_config(), "test", staged(sets)), emulated_gpus());
   PlanArguments arguments;
   arguments.config = &config;
-  arguments.plugins = &host();
+  arguments.plugins = &emulated_gpus();
   arguments.world = 4;
   const i64 planned = predict(arguments).classes.front().staged;
   EXPECT_GT(planned, 0);

@@ -13,15 +13,16 @@
 namespace tessera::testing {
 
 void run_trainer(const TrainerOptions& options) {
-  const Resolved config = resolve(Config::parse(options.config, "test", options.sets), plugins());
+  const PluginHost& host = options.host != nullptr ? *options.host : plugins();
+  const Resolved config = resolve(Config::parse(options.config, "test", options.sets), host);
   const i64 world = world_size(config.run);
-  const RunSetup setup = derive_setup(config, plugins(), world);
+  const RunSetup setup = derive_setup(config, host, world);
   InProcessStore store;
   on_threads(world, [&](i64 rank) {
     i64 steps = 0;
     TrainerArguments arguments;
     arguments.setup = &setup;
-    arguments.identity = thread_identity(rank, world, store);
+    arguments.identity = thread_identity(rank, world, store, config.run);
     if (world == 1) arguments.identity.store = nullptr;
     arguments.config_text = dump(config);
     // Asked before each step; all ranks stop after the step after the next.

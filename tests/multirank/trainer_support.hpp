@@ -13,6 +13,7 @@ struct TrainerOptions {
   std::string config;
   std::vector<std::string> sets;
   i64 stop_after = 0;  ///< this many steps, as a signal to rank 0 would; 0: at the end
+  const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
 };
 
 /// The trainer as `tessera train` runs it, one thread a rank. Throws the first rank's error.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "kernel/comm/communicators.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
@@ -167,13 +168,14 @@ RankRun::RankRun(const RunSetup& setup, const RankIdentity& identity)
   model_.initialize(setup.config->run.seed);
 }
 
-RankIdentity thread_identity(i64 rank, i64 world, Store& store) {
+RankIdentity thread_identity(i64 rank, i64 world, Store& store, const RunConfig& config) {
+  const std::string& configured = config.comm.communicator.type;
   return {.rank = rank,
           .world = world,
           .local_rank = rank,
           .local_world = world,
           .store = &store,
-          .communicator = "threads"};
+          .communicator = configured == kAutoCommunicator ? "threads" : configured};
 }
 
 void run_ranks(const RunSetup& setup,
@@ -239,7 +241,7 @@ Training train(const std::string& text,
   };
 
   const auto identity_of = [&](i64 rank) {
-    RankIdentity identity = thread_identity(rank, world, store);
+    RankIdentity identity = thread_identity(rank, world, store, config.run);
     identity.deferred_seed = options.deferred_seed;
     if (options.one_unit) identity.local_rank = 0;
     if (!options.two_hosts) return identity;

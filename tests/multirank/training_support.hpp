@@ -45,8 +45,9 @@ class RankRun {
   Evaluation evaluation_;
 };
 
-/// This rank of a world of threads.
-RankIdentity thread_identity(i64 rank, i64 world, Store& store);
+/// This rank of a world of threads, joined by the communicator that the configuration says, or by
+/// "threads".
+RankIdentity thread_identity(i64 rank, i64 world, Store& store, const RunConfig& config = {});
 
 struct TrainOptions {
   int steps = 1;

@@ -86,6 +86,16 @@ struct QueryIsAlwaysTrue : Right {
   using Right::Right;
   bool query(const Event&) override { return true; }
 };
+struct QueryHidesTheCheck : Right {
+  using Right::Right;
+  bool query(const Event& event) override {
+    try {
+      return Right::query(event);
+    } catch (const Error&) {
+      return true;
+    }
+  }
+};
 struct DefaultEventIsNeverReached : Right {
   using Right::Right;
   bool query(const Event& event) override { return event.state && Right::query(event); }
@@ -310,6 +320,17 @@ struct TakesUnjoinedForks : Right {
   }
   Stream* forked = nullptr;
 };
+struct ForgetsReplayTasks : Right {
+  using Right::Right;
+  void on_replay(ReplayTask) override { require(capturing(), "on_replay without begin_capture"); }
+};
+struct RunsReplayTasksAtOnce : Right {
+  using Right::Right;
+  void on_replay(ReplayTask task) override {
+    task.before(stream());
+    Right::on_replay(std::move(task));
+  }
+};
 struct ReplaysNothing : Right {
   using Right::Right;
   void replay(Graph&, Stream&) override {}
@@ -404,7 +425,7 @@ void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 const Mutant kMutants[] = {
     MUTANT(NeverSynchronizes, "streams", "streams: synchronize(\"compute\") does not wait"),
     MUTANT(IgnoresEvents, "streams", "streams: work of two streams that wait"),
-    MUTANT(OneStreamForAllLanes, "streams", "lanes are not 4 different streams"),
+    MUTANT(OneStreamForAllLanes, "streams", "lanes are not 5 different streams"),
     MUTANT(WaitingTasksRunAnyTime, "streams", "tasks of launch_host_wait ran before what"),
     MUTANT(QueryIsAlwaysTrue, "events", "events: query is true before"),
     MUTANT(DefaultEventIsNeverReached, "events", "events: a default event is not reached"),
@@ -413,6 +434,7 @@ const Mutant kMutants[] = {
     MUTANT(
         JoinWithoutName, "waits", "waits: join at its deadline ended with an error that does not"),
     MUTANT(JoinWithoutCheck, "waits", "waits: join under a wait check was to end early"),
+    MUTANT(QueryHidesTheCheck, "waits", "waits: query of what is reached, under a wait check that"),
     MUTANT(SynchronizeWithoutCheck, "waits", "waits: synchronize under a wait check was to end"),
     MUTANT(TimeOfTheHost, "times", "times: elapsed has a value before"),
     MUTANT(TimeOfTheHost, "times", "times: elapsed is 0 s for work"),
@@ -440,7 +462,9 @@ const Mutant kMutants[] = {
     MUTANT(
         RunsWhileCapturing, "capture", "capture: a tensor after a capture, which must run nothing"),
     MUTANT(HidesCaptures, "capture", "capture: capturing() is false in a capture"),
-    MUTANT(ReplaysNothing, "capture", "capture: a tensor after three replays"),
+    MUTANT(ForgetsReplayTasks, "capture", "capture: 1 replays called what on_replay was given 0"),
+    MUTANT(RunsReplayTasksAtOnce, "capture", "capture: a capture calls what on_replay was given"),
+    MUTANT(ReplaysNothing, "capture", "capture: 1 replays called what on_replay was given 0"),
     MUTANT(
         KeepsCaptures, "refusals", "refusals: abort_capture after a host read in a capture leaves"),
     MUTANT(ReadsWhileCapturing, "refusals", "refusals: a host read in a capture is no error"),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "tessera/mesh.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/process_group.hpp"
 
 namespace tessera {
 

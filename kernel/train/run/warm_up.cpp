@@ -76,10 +76,14 @@ class Launches {
   std::set<std::pair<std::string, std::string>> all_;  // operation and arguments
 };
 
-void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& device) {
+Connections warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& device) {
   Launches launches;
+  Connections connections;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) { launches.add(kernel, args); };
+  events.collectives.started = [&](u64, const GroupSpec& group, const Collective& collective) {
+    connections.saw(group, collective);
+  };
   {
     const Rank dry = dry_rank(setup.layout, rank, device, std::move(events));
     PlacedModel model(dry, setup);
@@ -91,13 +95,15 @@ void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& dev
   }
   launches.run(*device);
   device->reset_peaks();
+  return connections;
 }
 
 }  // namespace
 
 WarmUp warm_up_of(const RunSetup& setup) {
-  return
-      [&setup](i64 rank, const std::shared_ptr<Device>& device) { warm_up(setup, rank, device); };
+  return [&setup](i64 rank, const std::shared_ptr<Device>& device) {
+    return warm_up(setup, rank, device);
+  };
 }
 
 }  // namespace tessera

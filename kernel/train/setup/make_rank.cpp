@@ -105,13 +105,22 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
   if (staged) {
     communicator = std::make_shared<StagedCommunicator>(std::move(communicator), *device);
   }
+  if (communicator != nullptr) {
+    // The device may outlive the rank.
+    device->set_wait_check([checked = std::weak_ptr(communicator)] {
+      if (const auto alive = checked.lock()) alive->check();
+    });
+  }
   agree_on_hardware(spec, identity, *device);
   const double units = agree_on_units(spec, identity, *device);
-  if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
+  Connections connections;
+  const bool of_host = device->memory_kind() == kHostMemory;
+  if (warm_up && !of_host) connections = warm_up(identity.rank, device);
   auto progress = identity.progress != nullptr ? identity.progress : std::make_shared<Progress>();
   Rank rank = join_rank(
       spec.layout, identity.rank, std::move(communicator), std::move(device), std::move(progress));
   rank.units_per_rank = units;
+  if (!staged && !of_host) connections.make(*rank.mesh, *rank.device);
   return rank;
 }
 

@@ -8,6 +8,7 @@
 #include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/comm/rank.hpp"
 #include "kernel/model/build_context.hpp"
+#include "kernel/train/setup/connections.hpp"
 #include "tessera/device/communicator.hpp"
 
 namespace tessera {
@@ -52,8 +53,9 @@ std::shared_ptr<Device> make_device(const RankSpec& spec,
                                     std::shared_ptr<MemorySource> memory = nullptr);
 /// What stands for a rank's device where nothing is computed (DeviceArguments::planned).
 std::shared_ptr<Device> make_planned_device(const RankSpec& spec, int threads = 1);
-/// What a device with memory of its own does before the ranks' groups exist.
-using WarmUp = std::function<void(i64 rank, const std::shared_ptr<Device>& device)>;
+/// What a device with memory of its own does before the ranks' groups exist. Returns what these
+/// will do.
+using WarmUp = std::function<Connections(i64 rank, const std::shared_ptr<Device>& device)>;
 /// Meets the other ranks: all of them call it.
 Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp& warm_up = {});
 

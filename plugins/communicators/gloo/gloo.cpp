@@ -12,6 +12,7 @@ namespace {
 class GlooCommunicator : public Communicator {
  public:
   static constexpr std::string_view kMemoryKind = kHostMemory;
+  static constexpr CommunicatorReach kReach = CommunicatorReach::hosts;
   struct Config {
     Auto<std::string> interface;
     Auto<std::string> bind;

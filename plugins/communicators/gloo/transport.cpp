@@ -5,7 +5,6 @@
 
 #include <gloo/transport/context.h>
 #include <tessera/device/host_comm.hpp>
-#include <tessera/device/store_route.hpp>
 #include <tessera/error.hpp>
 
 namespace tessera::gloo_tcp {
@@ -14,39 +13,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::string_view kEnd = "end";
 constexpr auto kToTell = 2s;  // peers of a failure
 constexpr auto kToHear = 1s;  // why a connection closed
 
-std::string prefix_of(const CommunicatorArguments& arguments) {
-  const i64 made = arguments.store->add(fmt::format("gloo/made/{}", arguments.rank), 1);
-  return fmt::format("gloo/{}", made);
-}
-
-// Where a rank waits for news of failures.
-std::string mail_key(const std::string& prefix, i64 rank) {
-  return fmt::format("{}/failed/{}", prefix, rank);
-}
-
-// The failure that a store reports by ending a wait early.
-Failure failure_of_store(const Error& error) {
-  const bool died = error.kind() == ErrorKind::peer_failed && error.rank() != Error::kNoRank;
-  if (died) return {error.rank(), "it died: its connection to the store closed"};
-  return {Error::kNoRank, error.what()};
-}
-
 }  // namespace
-
-Error Failure::error(i64 own) const {
-  if (rank == Error::kNoRank) return Error(reason);
-  const ErrorKind kind = rank == own ? ErrorKind::own : ErrorKind::peer_failed;
-  return Error(fmt::format("rank {} failed: {}", rank, reason), kind, rank);
-}
 
 Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& configured)
     : arguments_(arguments),
-      prefix_(prefix_of(arguments)),
-      mesh_(connect_all(arguments, prefix_, choose_address(arguments, prefix_, configured))),
+      mail_(std::make_unique<FailureMail>(
+          arguments, "gloo", [this](const RankFailure& failure) { heard(failure); })),
+      mesh_(connect_all(
+          arguments, mail_->prefix(), choose_address(arguments, mail_->prefix(), configured))),
       lost_(static_cast<std::size_t>(arguments.world), 0) {
   poster_ = std::make_unique<Poster>(mesh_, [this](const Request& request) { start_now(request); });
   for (i64 rank = 0; rank < arguments.world; ++rank) {
@@ -54,7 +31,7 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
     sentinels_.push_back(start(rank, kSentinelSlot, nullptr, 0, false));
   }
   try {
-    listener_ = std::thread([this] { listen_to_store(); });
+    mail_->start();
     watcher_ = std::thread([this] { watch(); });
     speaker_ = std::thread([this] { speak(); });
   } catch (...) {  // the system has no more of them
@@ -73,13 +50,7 @@ void Transport::end_threads() noexcept {
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
   if (speaker_.joinable()) speaker_.join();
-  if (!listener_.joinable()) return;
-  try {
-    arguments_.store->set(mail_key(prefix_, arguments_.rank), kEnd);
-  } catch (const std::exception&) {
-    hang_up();  // the listener's wait may not have noticed
-  }
-  listener_.join();
+  mail_.reset();
 }
 
 Delivery Transport::start(i64 rank, u64 slot, void* data, i64 bytes, bool sends) {
@@ -179,7 +150,7 @@ void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
 }
 
 // A rank that fails tells why before it closes its connections, but the news take another way.
-Failure Transport::cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery) {
+RankFailure Transport::cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery) {
   const Clock::time_point until = delivery.lost_since_.value_or(Clock::now()) + kToHear;
   changed_.wait_until(lock, until, [&] { return failure_.has_value(); });
   if (failure_) return *failure_;
@@ -194,20 +165,20 @@ void Transport::stop_wait(Delivery& delivery) {
   }
 }
 
-void Transport::fail(const Failure& failure, bool told) noexcept {
+void Transport::fail(const RankFailure& failure, bool told) noexcept {
   if (!begin_failure(failure, told)) return;
   {
     // Peers that cannot be told still see the connections close.
     std::unique_lock lock(mutex_);
     const bool heard = changed_.wait_for(lock, kToTell, [&] { return told_; });
     lock.unlock();
-    if (!heard) hang_up();
+    if (!heard) mail_->hang_up();
   }
   close_all();
 }
 
 // False when there was one before.
-bool Transport::begin_failure(const Failure& failure, bool told) {
+bool Transport::begin_failure(const RankFailure& failure, bool told) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return false;
@@ -234,24 +205,13 @@ void Transport::close_all() noexcept {
   changed_.notify_all();
 }
 
-void Transport::tell_peers(const Failure& failure) noexcept {
-  try {
-    for (i64 rank = 0; rank < arguments_.world; ++rank) {
-      if (rank == arguments_.rank) continue;
-      arguments_.store->set(mail_key(prefix_, rank),
-                            fmt::format("{} {}", failure.rank, failure.reason));
-    }
-  } catch (const std::exception&) {  // there is no store any more
-  }
+void Transport::tell_peers(const RankFailure& failure) noexcept {
+  mail_->tell(failure);
   {
     const std::lock_guard lock(mutex_);
     told_ = true;
   }
   changed_.notify_all();
-}
-
-void Transport::hang_up() noexcept {
-  if (auto* routed = dynamic_cast<RoutedStore*>(arguments_.store)) routed->hang_up();
 }
 
 void Transport::quiesce() noexcept {
@@ -271,26 +231,7 @@ void Transport::leave() noexcept {
   if (failure_) changed_.notify_all();
 }
 
-void Transport::listen_to_store() {
-  Failure failure;
-  while (true) {
-    const Clock::time_point begin = Clock::now();
-    constexpr auto kPatience = 24h;
-    try {
-      const std::string news = arguments_.store->get(mail_key(prefix_, arguments_.rank), kPatience);
-      if (news == kEnd) return;
-      const std::size_t space = news.find(' ');
-      failure = {std::stoll(news.substr(0, space)), news.substr(space + 1)};
-      break;
-    } catch (const Error& error) {
-      if (Clock::now() - begin >= kPatience) continue;
-      failure = failure_of_store(error);
-      break;
-    } catch (const std::exception& error) {
-      failure = {Error::kNoRank, error.what()};
-      break;
-    }
-  }
+void Transport::heard(const RankFailure& failure) {
   {
     const std::lock_guard lock(mutex_);
     if (ending_) return;
@@ -315,7 +256,7 @@ void Transport::speak() {
     ask_peers(lock);
   }
   if (!failure_ || told_) return;
-  const Failure failure = *failure_;
+  const RankFailure failure = *failure_;
   lock.unlock();
   tell_peers(failure);
 }
@@ -367,14 +308,14 @@ void Transport::ask_peers(std::unique_lock<std::mutex>& lock) {
     const std::string said = fmt::format("{} {}", own.number, own.text);
     std::string heard;
     try {
-      arguments_.store->set(prefix_ + own.key, said);
-      heard = arguments_.store->get(prefix_ + own.peer_key, 0ms);
+      arguments_.store->set(mail_->prefix() + own.key, said);
+      heard = arguments_.store->get(mail_->prefix() + own.peer_key, 0ms);
     } catch (const std::exception&) {
       continue;  // the peer has nothing to say yet
     }
     const std::size_t space = heard.find(' ');
     if (heard == said || heard.substr(0, space) != std::to_string(own.number)) continue;
-    const Failure failure{
+    const RankFailure failure{
         -1,
         fmt::format("rank {} called {}, but rank {} called {}: all must call the same",
                     arguments_.rank,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tessera/device/communicator.hpp>
+#include <tessera/device/failure_mail.hpp>
 #include <tessera/device/scratch_pool.hpp>
 #include <tessera/device/stood_still.hpp>
 #include <tessera/error.hpp>
@@ -21,18 +22,10 @@ namespace tessera::gloo_tcp {
 
 using Clock = std::chrono::steady_clock;
 
-/// Which rank's failure ended communication, and its reason.
-struct Failure {
-  i64 rank;  ///< -1: none of them, such as the store
-  std::string reason;
-  /// The same as an error of rank `own`.
-  Error error(i64 own) const;
-};
-
 /// Thrown by whatever sends, receives or waits after a failure. No Error yet: who catches it knows
 /// group and operation.
 struct Stopped {
-  Failure failure;
+  RankFailure failure;
 };
 
 class Delivery;
@@ -94,7 +87,7 @@ class Transport {
   void wait(Delivery& delivery, const Waiter& waiter, bool limited);
 
   /// The first call counts. Ends all waits, tells peers (unless `told`), closes all connections.
-  void fail(const Failure& failure, bool told = false) noexcept;
+  void fail(const RankFailure& failure, bool told = false) noexcept;
   /// Call after a failure: waits until no thread of this rank is in a task, so that tensors may go.
   void quiesce() noexcept;
   void enter();           ///< a task starts; throws Stopped after a failure
@@ -110,15 +103,14 @@ class Transport {
  private:
   Delivery start(i64 rank, u64 slot, void* data, i64 bytes, bool sends);
   void start_now(const Request& request);
-  Failure cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery);
+  RankFailure cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery);
   void end_threads() noexcept;
-  void listen_to_store();
+  void heard(const RankFailure& failure);
   void watch();
   void speak();
-  bool begin_failure(const Failure& failure, bool told);
-  void tell_peers(const Failure& failure) noexcept;
+  bool begin_failure(const RankFailure& failure, bool told);
+  void tell_peers(const RankFailure& failure) noexcept;
   void close_all() noexcept;
-  void hang_up() noexcept;
   void look_at_connections();
   void look_at_clock();
   void ask_peers(std::unique_lock<std::mutex>& lock);
@@ -126,7 +118,7 @@ class Transport {
   static void stop_wait(Delivery& delivery);
 
   CommunicatorArguments arguments_;
-  std::string prefix_;
+  std::unique_ptr<FailureMail> mail_;  // until the threads have ended
   ScratchPool scratch_;
   Mesh mesh_;
   std::vector<Delivery> sentinels_;  // receives that only end with their connection
@@ -134,7 +126,7 @@ class Transport {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Failure> failure_;
+  std::optional<RankFailure> failure_;
   bool told_ = false;               // peers know of it
   bool closed_ = false;             // all connections, after a failure
   std::vector<char> lost_;          // connections that closed, by rank
@@ -144,7 +136,7 @@ class Transport {
   bool starting_ = false;           // Gloo's thread is inside start_now
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;
-  std::thread listener_, watcher_, speaker_;
+  std::thread watcher_, speaker_;
 };
 
 }  // namespace tessera::gloo_tcp

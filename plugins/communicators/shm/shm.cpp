@@ -51,6 +51,7 @@ class SegmentMemory : public DirectMemory {
 class ShmCommunicator : public Communicator {
  public:
   static constexpr std::string_view kMemoryKind = kHostMemory;
+  static constexpr CommunicatorReach kReach = CommunicatorReach::one_host;
   struct Config {
     Auto<double> segment_gib;
     static void describe(Schema<Config>& s) {

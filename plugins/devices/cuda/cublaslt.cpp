@@ -1,59 +1,44 @@
 #include "cublaslt.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "tessera/error.hpp"
+#include "vendor_library.hpp"
 
 namespace tessera::cuda::lt {
 namespace {
 
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  void* address = dlsym(library, name);
-  require(address != nullptr, "cuBLASLt has no function {}: {}", name, dlerror());
-  function = reinterpret_cast<Function*>(address);
-}
-
 Library functions_of(void* library) {
   Library made{};
-  find(library, "cublasLtGetVersion", made.version);
-  find(library, "cublasLtGetStatusName", made.status_name);
-  find(library, "cublasLtCreate", made.create);
-  find(library, "cublasLtDestroy", made.destroy);
-  find(library, "cublasLtMatmulDescCreate", made.product_create);
-  find(library, "cublasLtMatmulDescDestroy", made.product_destroy);
-  find(library, "cublasLtMatmulDescSetAttribute", made.product_set);
-  find(library, "cublasLtMatrixLayoutCreate", made.layout_create);
-  find(library, "cublasLtMatrixLayoutDestroy", made.layout_destroy);
-  find(library, "cublasLtMatmulPreferenceCreate", made.preference_create);
-  find(library, "cublasLtMatmulPreferenceDestroy", made.preference_destroy);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", made.preference_set);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", made.choose);
-  find(library, "cublasLtMatmul", made.multiply);
+  const auto find = [library](const char* name, auto& function) {
+    find_function(library, "cuBLASLt", name, function);
+  };
+  find("cublasLtGetVersion", made.version);
+  find("cublasLtGetStatusName", made.status_name);
+  find("cublasLtCreate", made.create);
+  find("cublasLtDestroy", made.destroy);
+  find("cublasLtMatmulDescCreate", made.product_create);
+  find("cublasLtMatmulDescDestroy", made.product_destroy);
+  find("cublasLtMatmulDescSetAttribute", made.product_set);
+  find("cublasLtMatrixLayoutCreate", made.layout_create);
+  find("cublasLtMatrixLayoutDestroy", made.layout_destroy);
+  find("cublasLtMatmulPreferenceCreate", made.preference_create);
+  find("cublasLtMatmulPreferenceDestroy", made.preference_destroy);
+  find("cublasLtMatmulPreferenceSetAttribute", made.preference_set);
+  find("cublasLtMatmulAlgoGetHeuristic", made.choose);
+  find("cublasLtMatmul", made.multiply);
   return made;
 }
 
 }  // namespace
 
 Library load(const std::vector<std::string>& sonames, const std::vector<std::string>& folders) {
-  std::string tried;
-  for (const std::string& soname : sonames) {
-    std::vector<std::string> paths{soname};
-    for (const std::string& folder : folders) paths.push_back(fmt::format("{}/{}", folder, soname));
-    for (const std::string& path : paths) {
-      if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-        return functions_of(library);
-      }
-      tried += fmt::format("\n  {}", dlerror());
-    }
-  }
-  fail_config(
+  const std::string advice = fmt::format(
       "cuBLASLt is not found, by which the device \"cuda\" multiplies matrices: put the folder of "
       "{} into LD_LIBRARY_PATH: the toolkit's lib64, or nvidia/cu13/lib or nvidia/cublas/lib "
-      "beside an installed PyTorch\nTried, in the system's places first:{}",
-      fmt::join(sonames, " or "),
-      tried);
+      "beside an installed PyTorch",
+      fmt::join(sonames, " or "));
+  return functions_of(open_library(sonames, folders, advice));
 }
 
 void Library::check(int status, const char* function) const {

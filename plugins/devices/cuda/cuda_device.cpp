@@ -72,14 +72,10 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   hardware_ = fmt::format("{}; {}", gpu.hardware, set.hardware);
   kernels_ = kernels_for(std::move(set.kernels), arguments);
 
-  const std::string_view names[] = {"compute",
-                                    comm_lane_name(CommLane::critical),
-                                    comm_lane_name(CommLane::exchange),
-                                    comm_lane_name(CommLane::bulk)};
-  for (const std::string_view stream : names) {
-    const int index = static_cast<int>(streams_.size());
-    const bool urgent = index == 1 + static_cast<int>(CommLane::critical);
-    streams_.push_back(std::make_unique<CudaStream>(*this, index, std::string(stream), urgent));
+  for (int index = 0; index < kDeviceStreams; ++index) {
+    const bool urgent = index > 0 && inside_layers(static_cast<CommLane>(index - 1));
+    std::string stream(device_stream_name(index));
+    streams_.push_back(std::make_unique<CudaStream>(*this, index, std::move(stream), urgent));
   }
 
   CachingAllocator::Options options;
@@ -192,6 +188,18 @@ void CudaDevice::launch_host_wait(Stream& stream,
   launch_host(stream, name, std::move(task));
 }
 
+void CudaDevice::launch_library(Stream& stream,
+                                std::string_view name,
+                                const std::function<void(void*)>& enqueue) {
+  if (!capture_) return enqueue(stream.native());
+  captured([&] {
+    capture_->require_contains(stream, name);
+    capture_->add(stream);
+    ++capture_->parts.launches;
+    enqueue(stream.native());
+  });
+}
+
 void CudaDevice::begin_capture(Stream& stream) {
   refuse_in_capture("begin_capture(\"{}\")", stream.name());
   require(captures_follow_,
@@ -218,10 +226,11 @@ std::unique_ptr<Graph> CudaDevice::end_capture(Stream& stream) {
     throw;
   }
   GraphParts parts = std::move(capture_->parts);
+  ReplayTasks at_replay = capture_->take_replay_tasks();
   capture_.reset();
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(handle(stream), &graph), "cudaStreamEndCapture");
-  return std::make_unique<CudaGraph>(*this, graph, std::move(parts));
+  return std::make_unique<CudaGraph>(*this, graph, std::move(parts), std::move(at_replay));
 }
 
 void CudaDevice::abort_capture() {
@@ -234,6 +243,11 @@ void CudaDevice::abort_capture() {
   capture_.reset();
 }
 
+void CudaDevice::on_replay(ReplayTask task) {
+  require(capturing(), "on_replay without begin_capture");
+  capture_->on_replay(std::move(task));
+}
+
 void CudaDevice::replay(Graph& graph, Stream& stream) {
   refuse_in_capture("replay of a graph");
   auto* own = dynamic_cast<CudaGraph*>(&graph);
@@ -241,7 +255,9 @@ void CudaDevice::replay(Graph& graph, Stream& stream) {
           "device \"{}\" cannot replay a graph that it did not capture",
           kDeviceName);
   const Doing doing("operation", "replay of a graph");
+  own->before_replay(stream);
   told([&] { own->launch(handle(stream), std::make_shared<CudaEvent>(events_, Timing::no)); });
+  own->after_replay(stream);
   last_launch_ = "replay of a graph";
   if (debug_) told([&] { check(cudaStreamSynchronize(handle(stream)), "a replay of a graph"); });
 }

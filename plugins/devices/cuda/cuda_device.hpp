@@ -68,10 +68,14 @@ class CudaDevice final : public Device {
                       const Tensor& tensor,
                       const HostBlock& block,
                       i64 offset = 0) override;
+  void launch_library(Stream& stream,
+                      std::string_view name,
+                      const std::function<void(void* native)>& enqueue) override;
   void begin_capture(Stream& stream) override;
   std::unique_ptr<Graph> end_capture(Stream& stream) override;
   void abort_capture() override;
   bool capturing() const override { return capture_ != nullptr; }
+  void on_replay(ReplayTask task) override;
   void replay(Graph& graph, Stream& stream) override;
 
  private:

@@ -80,6 +80,7 @@ bool CudaDevice::query(const Event& event) {
   const std::shared_ptr<CudaEvent> point = asked(event, "query");
   const bool reached = !point || told([&] { return point->reached(); });
   tasks_->rethrow();
+  if (reached) check_wait();
   return reached;
 }
 
@@ -89,15 +90,18 @@ void CudaDevice::finish(CudaEvent& event, HostWait& wait) {
     wait.check();
     pause();
   }
+  wait.over();
 }
 
 void CudaDevice::join(const Event& event, Deadline deadline, std::string_view what) {
   ++calls_.join;
   const std::shared_ptr<CudaEvent> point =
       asked(event, capture_ ? fmt::format("join(\"{}\")", what) : "join");
-  if (point && !told([&] { return point->reached(); })) {
-    HostWait wait(*this, what, deadline);
+  HostWait wait(*this, what, deadline);
+  if (point) {
     finish(*point, wait);
+  } else {
+    wait.over();
   }
   tasks_->rethrow();
 }

@@ -4,8 +4,11 @@
 
 namespace tessera::cuda {
 
-CudaGraph::CudaGraph(const Device& device, cudaGraph_t graph, GraphParts parts)
-    : device_(device), parts_(std::move(parts)) {
+CudaGraph::CudaGraph(const Device& device,
+                     cudaGraph_t graph,
+                     GraphParts parts,
+                     ReplayTasks at_replay)
+    : Graph(std::move(at_replay)), device_(device), parts_(std::move(parts)) {
   const cudaError_t result = cudaGraphInstantiate(&exec_, graph, 0);
   (void)cudaGraphDestroy(graph);
   check(result, "cudaGraphInstantiate");

@@ -26,7 +26,7 @@ struct CudaCapture : CaptureRules {
 class CudaGraph final : public Graph {
  public:
   /// Takes the graph.
-  CudaGraph(const Device& device, cudaGraph_t graph, GraphParts parts);
+  CudaGraph(const Device& device, cudaGraph_t graph, GraphParts parts, ReplayTasks at_replay);
   /// Waits for the last replay, which uses what goes with it.
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;

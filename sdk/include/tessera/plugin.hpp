@@ -36,6 +36,7 @@ using Factory = std::function<std::shared_ptr<void>(
 
 struct Collective;
 struct DeviceUnits;
+enum class CommunicatorReach : u8;
 
 struct TESSERA_API ComponentInfo {
   std::string kind, type, doc;
@@ -49,6 +50,8 @@ struct TESSERA_API ComponentInfo {
   /// For a communicator that states it: the kind of memory of the tensors that it carries. Empty:
   /// not known before it is made.
   std::string memory_kind;
+  /// For a communicator that states it: which ranks it joins.
+  CommunicatorReach reach{};
   /// For a device of which each rank needs a unit (device.hpp). nullptr: ranks need none.
   DeviceUnits (*units)() = nullptr;
   /// An optimizer states kShardsReplicas (optimizer.hpp).
@@ -173,6 +176,7 @@ class TESSERA_API Registrar {
       info.scratch_bytes = &T::scratch_bytes;
     }
     if constexpr (requires { T::kMemoryKind; }) info.memory_kind = T::kMemoryKind;
+    if constexpr (requires { T::kReach; }) info.reach = T::kReach;
     if constexpr (requires { T::units(); }) info.units = &T::units;
     if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
     if constexpr (requires { T::kWholeParameters; }) info.whole_parameters = T::kWholeParameters;

@@ -1,5 +1,7 @@
 #include "sdk/src/autograd/infer.hpp"
 
+#include "tessera/operation.hpp"
+
 namespace tessera {
 namespace {
 

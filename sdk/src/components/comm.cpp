@@ -27,6 +27,9 @@ std::shared_ptr<MemorySource> Communicator::memory() {
 bool Communicator::progress() {
   return call_component(*this, "progress", [&] { return do_progress(); });
 }
+void Communicator::check() {
+  call_component(*this, "check", [&] { do_check(); });
+}
 void Communicator::abort(std::string_view reason) noexcept {
   call_component(*this, "abort", [&] { do_abort(reason); });
 }

@@ -44,17 +44,13 @@ HostDevice::State::State(HostDevice& device,
         kHostMemory,
         arguments.memory->kind());
   }
-  const std::string_view names[] = {"compute",
-                                    comm_lane_name(CommLane::critical),
-                                    comm_lane_name(CommLane::exchange),
-                                    comm_lane_name(CommLane::bulk)};
   CachingAllocator::Options options;
   DevicePool::Poison poison_pool;
   HostStream::Poison poison_arena;
   if (arguments.deferred_seed != 0) {
     const auto stream_name = fmt::format("deferred/{}", arguments.local_rank);
     deferred = std::make_unique<DeferredQueue>(random_key(arguments.deferred_seed, stream_name),
-                                               static_cast<int>(std::size(names)));
+                                               kDeviceStreams);
     options.mark = false;
     options.drain = [this] { deferred->drain_all(); };
     poison_pool = [this](Stream& stream, void* address, i64 bytes) {
@@ -68,10 +64,9 @@ HostDevice::State::State(HostDevice& device,
       }
     };
   }
-  for (const std::string_view stream : names) {
-    const int index = static_cast<int>(streams.size());
-    streams.push_back(
-        std::make_unique<HostStream>(device, index, std::string(stream), poison_arena));
+  for (int index = 0; index < kDeviceStreams; ++index) {
+    std::string stream(device_stream_name(index));
+    streams.push_back(std::make_unique<HostStream>(device, index, std::move(stream), poison_arena));
   }
   pool = std::make_unique<DevicePool>(
       arguments.memory ? arguments.memory : std::make_shared<SystemMemory>(),
@@ -207,6 +202,11 @@ std::unique_ptr<Graph> HostDevice::end_capture(Stream& stream) {
 
 void HostDevice::abort_capture() { state_->capture.reset(); }
 
+void HostDevice::on_replay(ReplayTask task) {
+  require(capturing(), "on_replay without begin_capture");
+  state_->capture->on_replay(std::move(task));
+}
+
 void HostDevice::replay(Graph& graph, Stream& stream) {
   State& state = *state_;
   state.refuse_in_capture("replay of a graph");
@@ -215,6 +215,7 @@ void HostDevice::replay(Graph& graph, Stream& stream) {
   require(software && &software->device() == this,
           "device \"{}\" cannot replay a graph that it did not capture",
           state.name);
+  software->before_replay(stream);
   std::vector<std::shared_ptr<HostEvent>> events(static_cast<std::size_t>(software->events()));
   for (const SoftwareGraph::Node& node : software->nodes()) {
     Stream& target = node.stream == software->origin()
@@ -232,6 +233,7 @@ void HostDevice::replay(Graph& graph, Stream& stream) {
       state.deferred->wait(target, events[static_cast<std::size_t>(node.wait)]);
     }
   }
+  software->after_replay(stream);
 }
 
 }  // namespace tessera

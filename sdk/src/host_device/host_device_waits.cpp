@@ -49,17 +49,18 @@ void HostDevice::wait(Stream& stream, const Event& event) {
 
 bool HostDevice::query(const Event& event) {
   const std::shared_ptr<HostEvent> point = state_->asked(event, "query");
-  if (!point) return true;
-  return state_->deferred ? state_->deferred->query(*point) : point->done;
+  const bool reached = !point || (state_->deferred ? state_->deferred->query(*point) : point->done);
+  if (reached) check_wait();
+  return reached;
 }
 
 void HostDevice::join(const Event& event, Deadline deadline, std::string_view what) {
   ++calls_.join;
   const std::shared_ptr<HostEvent> point =
       state_->asked(event, state_->capture ? fmt::format("join(\"{}\")", what) : "join");
-  if (!point || !state_->deferred) return;
   HostWait wait(*this, what, deadline);
-  state_->deferred->drain_to(*point, [&] { wait.check(); });
+  if (point && state_->deferred) state_->deferred->drain_to(*point, [&] { wait.check(); });
+  wait.over();
 }
 
 double HostDevice::elapsed(const Event& begin, const Event& end) {
@@ -75,10 +76,11 @@ double HostDevice::elapsed(const Event& begin, const Event& end) {
 void HostDevice::synchronize(Stream& stream) {
   ++calls_.synchronize;
   state_->refuse_in_capture("synchronize(\"{}\")", stream.name());
-  if (!state_->deferred) return;
+  if (!state_->deferred) return check_wait();
   const std::string what = fmt::format("the end of stream \"{}\"", stream.name());
   HostWait wait(*this, what);
   state_->deferred->drain(stream, [&] { wait.check(); });
+  wait.over();
 }
 
 void HostDevice::State::require_tensor(const Device& device,
@@ -99,6 +101,7 @@ void HostDevice::State::settle(const Device& device,
   refuse_in_capture("{} of a tensor ({})", call, tensor);
   require_tensor(device, call, tensor);
   if (deferred) deferred->drain(*streams[0], [&] { wait.check(); });
+  wait.over();
 }
 
 void HostDevice::read(const Tensor& tensor, void* host) {

@@ -5,8 +5,13 @@
 
 namespace tessera {
 
-SoftwareGraph::SoftwareGraph(const Device& device, int origin, int events, std::vector<Node> nodes)
-    : device_(device), origin_(origin), events_(events), nodes_(std::move(nodes)) {
+SoftwareGraph::SoftwareGraph(
+    const Device& device, int origin, int events, std::vector<Node> nodes, ReplayTasks at_replay)
+    : Graph(std::move(at_replay)),
+      device_(device),
+      origin_(origin),
+      events_(events),
+      nodes_(std::move(nodes)) {
   launches_ = static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [](const Node& node) {
     return node.task && node.task->is_launch();
   }));
@@ -33,7 +38,7 @@ void Capture::wait(Stream& stream, const HostEvent& event) {
 std::unique_ptr<SoftwareGraph> Capture::finish() {
   require_complete();
   return std::make_unique<SoftwareGraph>(
-      origin().device(), origin().index(), events_, std::move(nodes_));
+      origin().device(), origin().index(), events_, std::move(nodes_), take_replay_tasks());
 }
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ class SoftwareGraph final : public Graph {
     int wait = -1;                         ///< number of the event waited for here
   };
 
-  SoftwareGraph(const Device& device, int origin, int events, std::vector<Node> nodes);
+  SoftwareGraph(
+      const Device& device, int origin, int events, std::vector<Node> nodes, ReplayTasks at_replay);
   int launches() const override { return launches_; }
 
   const Device& device() const { return device_; }

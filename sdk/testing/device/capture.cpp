@@ -33,23 +33,36 @@ void check_capture(DeviceBench& bench) {
   bench.fill(compute, y, 1);
   bench.add(compute, x, y, x);
   const auto tasks = std::make_shared<int>(0);
-  int host = 0;
+  int host = 0, replays = 0, ends = 0;
   bench.expect(!device.capturing(), "capturing() without a capture");
   const auto graph = captured(bench, [&] {
     bench.expect(device.capturing(), "capturing() is false in a capture");
     bench.add(compute, x, y, x);
     device.launch_host(compute, "count", [tasks] { ++*tasks; });
+    device.on_replay({.before = [&replays, &compute](Stream& at) { replays += &at == &compute; },
+                      .after = [&ends, &replays](Stream&) { ends = replays; }});
     ++host;
   });
   bench.expect(!device.capturing(), "capturing() after the capture");
+  bench.expect(replays == 0, "a capture calls what on_replay was given");
   bench.expect(graph->launches() == 2, "two launches count as {}", graph->launches());
   bench.expect_values("a tensor after a capture, which must run nothing", x, 2);
-  for (int i = 1; i <= 3; ++i) device.replay(*graph, compute);
+  for (int i = 1; i <= 3; ++i) {
+    device.replay(*graph, compute);
+    bench.expect(replays == i && ends == i,
+                 "{} replays called what on_replay was given {} and {} times",
+                 i,
+                 replays,
+                 ends);
+  }
   bench.expect_values("a tensor after three replays", x, 5);
   bench.expect(*tasks == 3 && host == 1,
                "three replays ran a recorded host task {} times and host code {} times more",
                *tasks,
                host - 1);
+
+  bench.expect_error(
+      "on_replay outside of a capture", "begin_capture", [&] { device.on_replay({}); });
 
   const auto fork = captured(bench, [&] {
     bench.fill(compute, x, 4);

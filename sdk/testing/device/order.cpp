@@ -186,17 +186,33 @@ void check_waits(DeviceBench& bench) {
   device.join(late.end, Clock::now() - milliseconds(1), kWhat);  // reached: no deadline matters
 
   static constexpr std::string_view kFailure = "a peer failed";
-  device.set_wait_check([] { fail("{}", kFailure); });
+  int asked = 0;  // the end of a wait asks once, too
+  device.set_wait_check([&asked] { require(++asked < 2, "{}", kFailure); });
   const auto hold = [&] { return bench.slow(bench.compute(), kSlow).end; };
   const Event held = hold();
+  asked = 0;
   expect_end("join under a wait check", kFailure, [&] { device.join(held, bench.soon(), kWhat); });
   hold();
+  asked = 0;
   expect_end(
       "synchronize under a wait check", kFailure, [&] { device.synchronize(bench.compute()); });
   hold();
+  asked = 0;
   expect_end("read under a wait check", kFailure, [&] { bench.read(x); });
+  device.set_wait_check([] { fail("{}", kFailure); });
+  const auto expect_told = [&](std::string_view call, const std::function<void()>& ask) {
+    bench.expect_error(
+        fmt::format("{} of what is reached, under a wait check that throws", call), kFailure, ask);
+  };
+  expect_told("join", [&] { device.join(late.end, bench.soon(), kWhat); });
+  expect_told("join before all work", [&] { device.join({}, bench.soon(), kWhat); });
+  expect_told("query", [&] { device.query(late.end); });
   device.set_wait_check({});
   device.synchronize(bench.compute());
+  device.set_wait_check([] { fail("{}", kFailure); });
+  expect_told("synchronize", [&] { device.synchronize(bench.compute()); });
+  expect_told("read", [&] { bench.read(x); });
+  device.set_wait_check({});
   bench.expect_values("a tensor after waits that ended early", x, 1);
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/device/communicator.hpp"
 #include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
 #include "tessera/layer.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tessera/device/communicator.hpp"
 #include "tessera/device/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"

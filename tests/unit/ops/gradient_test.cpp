@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "tessera/device/communicator.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/gradient_check.hpp"

@@ -19,12 +19,22 @@ enum class CommLane : u8 {
   critical,  ///< inside layers: the next operation reads the result
   exchange,  ///< activations and gradients between pipeline stages
   bulk,      ///< gradients, norms, statistics
+  experts,   ///< inside layers of experts, whose exchanges other layers' sums may hide
 };
-inline constexpr int kCommLanes = 3;
-/// "critical", "exchange", "bulk".
+inline constexpr int kCommLanes = 4;
+/// "critical", "exchange", "bulk", "experts".
 constexpr std::string_view comm_lane_name(CommLane lane) {
-  constexpr std::string_view kNames[kCommLanes] = {"critical", "exchange", "bulk"};
+  constexpr std::string_view kNames[kCommLanes] = {"critical", "exchange", "bulk", "experts"};
   return kNames[static_cast<int>(lane)];
+}
+/// Does the layer read the result next, so that its time counts in full?
+constexpr bool inside_layers(CommLane lane) {
+  return lane == CommLane::critical || lane == CommLane::experts;
+}
+/// The streams of a device, by index: "compute", then one for each lane.
+inline constexpr int kDeviceStreams = 1 + kCommLanes;
+constexpr std::string_view device_stream_name(int index) {
+  return index == 0 ? "compute" : comm_lane_name(static_cast<CommLane>(index - 1));
 }
 
 enum class ReduceOp : u8 { sum, max, min };

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/device/launch_signatures.hpp"
@@ -47,6 +48,10 @@ class TESSERA_API CaptureRules {
   /// it already came after it. Throws for a point from outside.
   bool wait(Stream& stream, const CapturePoint& point);
 
+  /// A task of Device::on_replay, for the graph.
+  void on_replay(ReplayTask task) { at_replay_.push_back(std::move(task)); }
+  ReplayTasks take_replay_tasks() { return std::exchange(at_replay_, {}); }
+
   /// Throws that `what` ("synchronize(…)") is not for a graph.
   [[noreturn]] void refuse(std::string_view what) const;
   /// From here on require_complete() fails with this reason; the first one stays.
@@ -65,6 +70,7 @@ class TESSERA_API CaptureRules {
   u64 id_;
   Stream& origin_;
   std::vector<Branch> branches_;
+  ReplayTasks at_replay_;
   std::string failure_;
 };
 

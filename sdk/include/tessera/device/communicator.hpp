@@ -92,10 +92,19 @@ struct CommunicatorArguments {
   }
 };
 
+/// Which ranks a communicator joins.
+enum class CommunicatorReach : u8 {
+  unstated,  ///< `comm.type = "auto"` passes it by
+  one_host,
+  hosts,  ///< one or several
+};
+
 /// Carries data between ranks. Plugin kind "communicator". One per rank. What it declares besides
 /// is known before a rank starts:
 /// - `static constexpr std::string_view kMemoryKind`, what memory_kind() returns: a device with
 ///   other memory is then refused by the launcher, and otherwise when ranks meet.
+/// - `static constexpr CommunicatorReach kReach`, with kMemoryKind: `comm.type = "auto"` may choose
+///   it for the ranks of one host, or of several. One loaded communicator states each.
 /// - `static i64 scratch_bytes(const Collective& collective, int members)`, where it takes memory
 ///   of its own for collectives: bytes on each member until the collective is complete.
 ///
@@ -121,6 +130,11 @@ class TESSERA_API Communicator : public Identified {
   /// it is not complete. For communicators in which only the rank's own calls move anything: called
   /// while the rank waits elsewhere, on any thread, but never during another call of this rank.
   bool progress();
+  /// Throws what it has found to be wrong: a collective that a device waits for and that failed, or
+  /// that a peer does not come to. The host calls it every few milliseconds while it is blocked in
+  /// the rank's device, on the rank's thread. Communicators whose collectives run on the host throw
+  /// from these, and have nothing to find here.
+  void check();
   /// Tells peers that this rank fails, with the reason; they stop waiting. Callable from any state.
   void abort(std::string_view reason) noexcept;
 
@@ -130,6 +144,7 @@ class TESSERA_API Communicator : public Identified {
   virtual std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) = 0;
   virtual std::shared_ptr<MemorySource> do_memory() { return nullptr; }
   virtual bool do_progress() { return false; }
+  virtual void do_check() {}
   virtual void do_abort(std::string_view reason) noexcept = 0;
 };
 

@@ -121,6 +121,13 @@ class TESSERA_API Device {
                                 std::string_view name,
                                 std::function<void()> task) = 0;
 
+  /// Lets a library enqueue work in the order of `stream`, which it is given as the vendor's handle
+  /// (Stream::native). Recorded under capture. `enqueue` does not wait for the device; `name` is
+  /// for errors. An Error on a device whose streams have no handles.
+  virtual void launch_library(Stream& stream,
+                              std::string_view name,
+                              const std::function<void(void* native)>& enqueue);
+
   /// An event at the end of what `stream` holds now. An event of a capture keeps no time:
   /// Timing::yes is an error there.
   virtual Event record(Stream& stream, Timing timing = Timing::no) = 0;
@@ -172,12 +179,18 @@ class TESSERA_API Device {
   /// Drops a capture that failed; the device is usable again.
   virtual void abort_capture() = 0;
   virtual bool capturing() const = 0;
+  /// Under capture: each replay of the graph calls `task`, in the order of these calls, whatever
+  /// the device has reached. For what counts and watches replays, which must not cost the device a
+  /// host task. A task must not launch; it may record events. Outside of a capture it is an error.
+  virtual void on_replay(ReplayTask task) = 0;
   virtual void replay(Graph& graph, Stream& stream) = 0;
 
   const HostCalls& host_calls() const { return calls_; }
-  /// `check` is called every few milliseconds while the host is blocked in this device. It throws
-  /// to end the wait. Empty, as it is in a run, where the launcher ends ranks whose peer has
-  /// failed: no check. It is for a program that runs ranks without a launcher.
+  /// `check` is called every few milliseconds while the host is blocked in this device, and at the
+  /// end of each wait and question, also where nothing had to be waited for. It throws to end the
+  /// wait. In a run it is the communicator's (Communicator::check): a rank does not wait for ever
+  /// for a collective which the device waits for, nor does it take what an aborted one has left for
+  /// a result. Empty: no check.
   void set_wait_check(std::function<void()> check) { wait_check_ = std::move(check); }
 
  protected:
@@ -188,12 +201,18 @@ class TESSERA_API Device {
     HostWait(const Device& device, std::string_view what, Deadline deadline = kNoDeadline);
     /// Throws what the wait check throws, and an Error that names `what` after the deadline.
     void check();
+    /// The wait is over, or there was none: throws what the wait check throws.
+    void over() { device_.check_wait(); }
 
    private:
     const Device& device_;
     std::string_view what_;
     Deadline begin_, deadline_, next_check_;
   };
+  /// HostWait::over() without a wait: at the end of a question.
+  void check_wait() const {
+    if (wait_check_) wait_check_();
+  }
   HostCalls calls_;
 
  private:

@@ -52,6 +52,7 @@ class TESSERA_API HostDevice : public Device {
   std::unique_ptr<Graph> end_capture(Stream& stream) override;
   void abort_capture() override;
   bool capturing() const override;
+  void on_replay(ReplayTask task) override;
   void replay(Graph& graph, Stream& stream) override;
 
  protected:

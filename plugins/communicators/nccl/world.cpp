@@ -1,0 +1,185 @@
+#include "world.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace tessera::nccl {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kInit = "ncclCommInitRankConfig";
+
+// Groups of one rank start collectives on several streams. NCCL then keeps their order on the GPU,
+// so that ranks cannot come to them in different ones. The user's setting counts.
+void keep_launch_order() {
+  static const int kSet = setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  (void)kSet;
+}
+
+std::string hex(const UniqueId& id) {
+  std::string text;
+  for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+UniqueId id_of(const std::string& hex) {
+  UniqueId id{};
+  require(hex.size() == 2 * sizeof id.bytes, "an id of NCCL has {} digits", hex.size());
+  for (std::size_t i = 0; i < sizeof id.bytes; ++i) {
+    id.bytes[i] = static_cast<char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  }
+  return id;
+}
+
+}  // namespace
+
+int Links::state() {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return kSuccess;
+  int state = kSuccess;
+  const int result = library_.async_error(comm_, &state);
+  return result == kSuccess ? state : result;
+}
+
+void Links::abort() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(aborted_, true)) return;
+  }
+  library_.abort(comm_);
+}
+
+void Links::finalize() noexcept {
+  if (!aborted_) library_.finalize(comm_);
+}
+
+void Links::destroy() noexcept {
+  if (!std::exchange(aborted_, true)) library_.destroy(comm_);
+}
+
+World::World(const CommunicatorArguments& arguments)
+    : library_(open_nccl()), arguments_(arguments) {
+  keep_launch_order();
+  watchdog_ = std::make_unique<Watchdog>(
+      arguments_,
+      Watchdog::Ends{.ask = [this] { return ask(); }, .abort = [this] { abort_all(); }});
+  agree_on_version();
+  watchdog_->start();
+}
+
+World::~World() {
+  watchdog_->stop();
+  if (watchdog_->failed()) return;
+  for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
+    Links& links = **each;
+    links.finalize();
+    const Clock::time_point end = Clock::now() + arguments_.timeout;
+    while (links.state() == kInProgress && Clock::now() < end) std::this_thread::sleep_for(1ms);
+    if (links.state() == kSuccess) {
+      links.destroy();
+    } else {
+      links.abort();
+    }
+  }
+}
+
+void World::agree_on_version() {
+  int own = 0;
+  library_.version(&own);
+  if (arguments_.rank == 0) return arguments_.store->set(key("version"), std::to_string(own));
+  const std::string first = arguments_.store->get(key("version"), arguments_.init_timeout);
+  if (first == std::to_string(own)) return;
+  fail_config("rank {} has NCCL {}, and rank {} has {}: give all ranks the same",
+              arguments_.number(0),
+              version_text(std::stoi(first)),
+              arguments_.number(arguments_.rank),
+              version_text(own));
+}
+
+std::shared_ptr<Links> World::links_of(const GroupSpec& spec) {
+  std::shared_ptr<Links>& links = by_members_[{spec.members, spec.lane}];
+  if (links != nullptr) return links;
+  const std::string id_key = key(
+      fmt::format("id of {} on lane {}", fmt::join(spec.members, ","), comm_lane_name(spec.lane)));
+  UniqueId id{};
+  if (spec.index == 0) {
+    check(library_.unique_id(&id), "ncclGetUniqueId");
+    arguments_.store->set(id_key, hex(id));
+  } else {
+    id = id_of(arguments_.store->get(id_key, arguments_.init_timeout));
+  }
+  Comm* comm = nullptr;
+  Config config;
+  check(library_.init(&comm, spec.size(), id, spec.index, &config), kInit);
+  auto made = std::make_shared<Links>(library_, comm);
+  {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(made);
+  }
+  settle(*made, kInit, arguments_.init_timeout);
+  return links = std::move(made);
+}
+
+void World::settle(Links& links, const char* call, std::chrono::milliseconds most) {
+  const Clock::time_point end = Clock::now() + most;
+  for (int asked = 0;; ++asked) {
+    watchdog_->check();
+    const int state = links.state();
+    if (state == kSuccess) return watchdog_->check();
+    if (state != kInProgress) throw error_of(state, call, &links);
+    if (Clock::now() >= end) {
+      throw Error(fmt::format("{} is not over after {} s: not all ranks have called it, or they "
+                              "cannot reach each other (NCCL_SOCKET_IFNAME names the interface)",
+                              call,
+                              most.count() / 1000),
+                  ErrorKind::peer_silent);
+    }
+    if (asked > 100) std::this_thread::sleep_for(100us);
+  }
+}
+
+void World::check(int result, const char* call, Links* links) {
+  if (result == kSuccess || result == kInProgress) return;
+  watchdog_->check();  // an abort ends calls, too
+  throw error_of(result, call, links);
+}
+
+Error World::error_of(int result, const char* call, Links* links) const {
+  const char* last = links == nullptr ? nullptr : library_.last_error(links->get());
+  return Error(fmt::format("{}: {} ({}){}",
+                           call,
+                           library_.error_text(result),
+                           result,
+                           last == nullptr || *last == '\0' ? "" : fmt::format(": {}", last)),
+               result == kRemoteError ? ErrorKind::peer_failed : ErrorKind::own);
+}
+
+std::optional<Error> World::ask() {
+  std::vector<std::shared_ptr<Links>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = all_;
+  }
+  for (const auto& links : all) {
+    const int state = links->state();
+    if (state == kSuccess || state == kInProgress) continue;
+    return error_of(state, "NCCL", links.get());
+  }
+  return {};
+}
+
+void World::abort_all() noexcept {
+  std::vector<std::shared_ptr<Links>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = all_;
+  }
+  for (const auto& links : all) links->abort();
+}
+
+}  // namespace tessera::nccl
