@@ -87,6 +87,7 @@ void meet(const Opened& opened, const RankEnvironment& environment, RankIdentity
 
 // Says what joins the ranks, once it is known where they are. Returns it for people.
 std::string choose_links(const Opened& opened, const RunSetup& setup, RankIdentity& identity) {
+  if (identity.world == 1) return {};
   const CommSection& comm = opened.config.run.comm;
   const auto device = make_planned_device(rank_spec_of(setup));
   CommunicatorChoice choice = choose_communicators(

@@ -37,7 +37,7 @@ AutoCommunicators auto_communicators(std::span<const ComponentInfo* const> commu
     if (!place.empty()) {
       fail_config(
           "comm.type = \"auto\" may be \"{}\" or \"{}\": both join ranks of {}, with tensors in "
-          "memory of kind \"{}\"; say which",
+          "memory of kind \"{}\"; set comm.type to one of them",
           place,
           info->type,
           one_host ? "one host" : "several hosts",
@@ -58,7 +58,7 @@ CommunicatorChoice choose_communicators(const std::string& configured,
   if (between.empty()) {
     fail_config(
         "comm.type = \"auto\" finds no communicator that joins {} host{}{}: load the plugin of "
-        "one, or set comm.type",
+        "one (TESSERA_PLUGIN_PATH), or set comm.type",
         hosts.count(),
         hosts.count() == 1 ? "" : "s",
         within.empty() ? "" : fmt::format("; \"{}\" joins ranks of one", within));

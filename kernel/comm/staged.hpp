@@ -22,6 +22,7 @@ class StagedCommunicator final : public Communicator {
   std::string_view do_memory_kind() const override { return memory_kind_; }
   /// Throws ConfigError when the group of `inner` is no host group. The device outlives the group.
   std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override;
+  std::string do_library() const override { return inner_->library(); }
   bool do_progress() override { return inner_->progress(); }
   void do_check() override { inner_->check(); }
   void do_abort(std::string_view reason) noexcept override { inner_->abort(reason); }

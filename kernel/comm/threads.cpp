@@ -55,8 +55,8 @@ std::shared_ptr<DirectMemory> memory_of(const CommunicatorArguments& arguments) 
   while (const auto* section = dynamic_cast<StoreSection*>(whole)) whole = &section->whole();
   auto* store = dynamic_cast<InProcessStore*>(whole);
   require(store != nullptr,
-          "communicator \"threads\" joins threads of one process; for processes use \"shm\" (one "
-          "host) or \"gloo\"");
+          "communicator \"threads\" joins threads of one process: set comm.type to one that joins "
+          "processes, or to \"auto\"");
   return std::make_shared<ThreadMemory>(store->object<ThreadWorld>("threads/world"));
 }
 

@@ -42,7 +42,7 @@ struct PluginsSection {
 };
 
 struct CommSection {
-  Component<Communicator> communicator{"auto"};  ///< "auto": the launcher chooses
+  Component<Communicator> communicator{"auto"};  ///< "auto": the ranks choose
   Auto<i64> ranks;
   bool oversubscribe = false;
   bool staged = false;

@@ -70,13 +70,13 @@ class MetaDevice::Assumptions {
 MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for,
                        OnLaunch on_launch,
                        OnRead on_read,
-                       std::function<void()> on_replay,
+                       std::function<void()> replayed,
                        double imbalance)
     : HostDevice(std::string(stands_for->name()), arguments_of(*stands_for), {}),
       stands_for_(std::move(stands_for)),
       on_launch_(std::move(on_launch)),
       on_read_(std::move(on_read)),
-      on_replay_(std::move(on_replay)),
+      replayed_(std::move(replayed)),
       imbalance_(imbalance),
       pool_(std::make_shared<UnbackedMemory>(),
             without_marks(),
@@ -125,7 +125,7 @@ void MetaDevice::add_event(Stream& stream, std::function<void()> event) {
 }
 
 void MetaDevice::replay(Graph& graph, Stream& stream) {
-  if (on_replay_) on_replay_();
+  if (replayed_) replayed_();
   replaying_ = true;
   HostDevice::replay(graph, stream);
   replaying_ = false;

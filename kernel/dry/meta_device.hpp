@@ -35,7 +35,7 @@ class MetaDevice final : public HostDevice {
   explicit MetaDevice(std::shared_ptr<Device> stands_for,
                       OnLaunch on_launch = {},
                       OnRead on_read = {},
-                      std::function<void()> on_replay = {},
+                      std::function<void()> replayed = {},
                       double imbalance = 1);
   ~MetaDevice() override;
 
@@ -72,7 +72,7 @@ class MetaDevice final : public HostDevice {
   std::shared_ptr<Device> stands_for_;
   OnLaunch on_launch_;
   OnRead on_read_;
-  std::function<void()> on_replay_;
+  std::function<void()> replayed_;
   double imbalance_;
   mutable Launches launches_;  // counted by kernels that find() made
   bool replaying_ = false;

@@ -39,6 +39,7 @@ Json traffic_json(const Traffic& traffic) {
       .add("size", traffic.size)
       .add("within_host", traffic.within_host)
       .add("kind", collective_name(traffic.kind))
+      .add("lane", comm_lane_name(traffic.lane))
       .add("messages", traffic.calls)
       .add("bytes", traffic.bytes);
 }

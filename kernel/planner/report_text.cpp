@@ -121,12 +121,13 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   }
   if (r.graphs.segments > 0) text += fmt::format("  graphs: {}\n", r.graphs.text());
   for (const Traffic& t : r.traffic) {
-    text += fmt::format("  {:<8} {:<14} {:>6} {:<8} {:>9}\n",
+    text += fmt::format("  {:<8} {:<14} {:>6} {:<8} {:>9}  lane {}\n",
                         t.axes,
                         collective_name(t.kind),
                         t.calls,
                         t.calls == 1 ? "message" : "messages",
-                        bytes_text(t.bytes));
+                        bytes_text(t.bytes),
+                        comm_lane_name(t.lane));
   }
   return text;
 }

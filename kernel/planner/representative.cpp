@@ -66,7 +66,7 @@ class TrafficCount {
       for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
         const auto found = sent_.find({name, kind});
         if (found == sent_.end() || found->second.second == 0) continue;
-        Traffic& traffic = at(list, axes, static_cast<CollectiveKind>(kind));
+        Traffic& traffic = at(list, axes, static_cast<CollectiveKind>(kind), group->lane());
         traffic.size = group->size();
         traffic.within_host = hardware.within_host(group->members());
         traffic.calls += found->second.first;
@@ -77,11 +77,14 @@ class TrafficCount {
   }
 
  private:
-  static Traffic& at(std::vector<Traffic>& list, const std::string& axes, CollectiveKind kind) {
+  static Traffic& at(std::vector<Traffic>& list,
+                     const std::string& axes,
+                     CollectiveKind kind,
+                     CommLane lane) {
     const auto found = std::ranges::find_if(
-        list, [&](const Traffic& t) { return t.axes == axes && t.kind == kind; });
+        list, [&](const Traffic& t) { return t.axes == axes && t.kind == kind && t.lane == lane; });
     if (found != list.end()) return *found;
-    return list.emplace_back(Traffic{.axes = axes, .kind = kind});
+    return list.emplace_back(Traffic{.axes = axes, .kind = kind, .lane = lane});
   }
   using Key = std::pair<std::string, int>;
   std::map<Key, std::pair<i64, i64>> sent_, again_;

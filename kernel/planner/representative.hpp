@@ -18,6 +18,7 @@ struct Traffic {
   int size = 1;
   bool within_host = true;
   CollectiveKind kind = CollectiveKind::barrier;
+  CommLane lane = CommLane::critical;
   i64 calls = 0, bytes = 0;  ///< as GroupCounters has them
 };
 

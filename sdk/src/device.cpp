@@ -14,10 +14,12 @@ Device::~Device() = default;
 void Device::launch_library(Stream& stream,
                             std::string_view name,
                             const std::function<void(void*)>&) {
-  fail("\"{}\" cannot be enqueued on stream \"{}\" of device \"{}\": its streams are no vendor's",
-       name,
-       stream.name(),
-       this->name());
+  fail(
+      "\"{}\" cannot be enqueued on stream \"{}\": device \"{}\" has no streams of a vendor's "
+      "library; choose a [comm] type for its memory",
+      name,
+      stream.name(),
+      this->name());
 }
 
 Device::HostWait::HostWait(const Device& device, std::string_view what, Deadline deadline)

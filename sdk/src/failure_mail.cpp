@@ -1,5 +1,8 @@
 #include "tessera/device/failure_mail.hpp"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <utility>
 
 #include "tessera/device/store_route.hpp"

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -71,9 +70,24 @@ struct Hub {
   std::map<std::pair<int, int>, Pair> pairs;
 };
 
+}  // namespace
+
+struct Comm {
+  std::shared_ptr<Hub> hub;
+  int rank = 0;
+  u64 next = 0, operations = 0;
+  bool aborted = false;
+  int failure = kSuccess;
+  std::string last_error;
+};
+
+namespace {
+
 // All of it changes under one lock.
 struct State {
   std::mutex mutex;
+  std::vector<std::unique_ptr<Comm>>
+      comms;  // all; one that has ended stays, so that its use is seen
   std::map<std::string, std::shared_ptr<Hub>> hubs;  // by id
   u64 ids = 0;
 };
@@ -100,18 +114,8 @@ struct Queued {
   Call call;
 };
 thread_local std::vector<Queued> t_queued;
-thread_local std::vector<Comm*> t_used;
 
 }  // namespace
-
-struct Comm {
-  std::shared_ptr<Hub> hub;
-  int rank = 0;
-  u64 next = 0, operations = 0;
-  bool aborted = false;
-  int failure = kSuccess;
-  std::string last_error;
-};
 
 namespace {
 
@@ -322,6 +326,10 @@ int enqueue(Comm* comm, cudaStream_t stream, std::vector<Call> calls) {
 }
 
 int add(Comm* comm, cudaStream_t stream, const Call& call) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (comm->aborted) return kInvalidUsage;  // the library's would crash
+  }
   t_queued.push_back({comm, stream, call});
   return kSuccess;
 }
@@ -382,7 +390,9 @@ int init(Comm** comm, int ranks, UniqueId id, int rank, Config* config) {
   const std::lock_guard lock(state().mutex);
   std::shared_ptr<Hub>& hub = state().hubs[id.bytes];
   if (hub == nullptr) hub = std::make_shared<Hub>(ranks);
-  *comm = new Comm{.hub = hub, .rank = rank};
+  *comm = state().comms.emplace_back(std::make_unique<Comm>()).get();
+  (*comm)->hub = hub;
+  (*comm)->rank = rank;
   hub->members[static_cast<std::size_t>(rank)] = *comm;
   if (++hub->come == ranks) state().hubs.erase(id.bytes);
   return kInProgress;
@@ -395,7 +405,6 @@ int async_error(Comm* comm, int* result) {
   return kSuccess;
 }
 
-// A communicator that is over stays, so that what is queued finds it.
 int end(Comm* comm) {
   const std::lock_guard lock(state().mutex);
   comm->aborted = true;

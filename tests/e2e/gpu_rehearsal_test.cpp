@@ -35,7 +35,7 @@ TEST(GpuRehearsal, EachPartRunsAndFindsNothing) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   const std::string results = folder.read("out/results.json");
   for (const char* part :
-       {"versions", "kit", "shakespeare", "layouts", "bad_input", "pytorch", "sanitizer"}) {
+       {"versions", "kit", "shakespeare", "layouts", "nccl", "bad_input", "pytorch", "sanitizer"}) {
     EXPECT_THAT(results, HasSubstr(std::string("\"") + part + "\": {")) << result.out;
   }
 }

@@ -47,6 +47,7 @@ std::vector<std::string> configs_in(const std::string& folder) {
   return names;
 }
 
+// Those of gpus/ have a layout of their own, too.
 std::vector<std::string> runnable() {
   std::vector<std::string> names = configs_in(".");
   for (const std::string& name : configs_in("scaling")) names.push_back(name);
@@ -139,6 +140,30 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedConfig, ::testing::ValuesIn(runnable()), []
       name, [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
+
+TEST(ShippedConfigs, ForGpusPassAndFitTheirHosts) {
+  if (run_tessera({"plugins", "show", "communicator/nccl"}).exit_code != 0) {
+    GTEST_SKIP() << "built without nvcc";
+  }
+  const TestFolder folder;
+  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
+  const std::vector<std::string> all = configs_in("gpus");
+  ASSERT_GE(all.size(), 2U);
+  for (const std::string& config : all) {
+    SCOPED_TRACE(config);
+    const std::vector<std::string> with_data = {file_of(config), "--set", "data.path=" + text};
+    std::vector<std::string> check = {"config", "check"}, plan = {"plan"};
+    check.insert(check.end(), with_data.begin(), with_data.end());
+    plan.insert(plan.end(), with_data.begin(), with_data.end());
+    plan.insert(plan.end(), {"--hardware", file_of("hardware/h100-dgx")});
+    const ProcessResult checked = run_tessera(check), planned = run_tessera(plan);
+    EXPECT_EQ(checked.exit_code, 0) << checked.err;
+    EXPECT_EQ(planned.exit_code, 0) << planned.err;
+    EXPECT_THAT(planned.out,
+                ::testing::AllOf(HasSubstr("it fits"),
+                                 ::testing::ContainsRegex("dp +reduce_scatter .* lane bulk")));
+  }
+}
 
 // Stages of a pipeline are built without data too, and find nothing wrong with what is not there.
 TEST(ShippedConfigs, MissingDataIsTheOnlyMistakeOfAPipeline) {

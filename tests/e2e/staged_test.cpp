@@ -156,11 +156,19 @@ TEST_F(Staged, IsNeverChosenSilently) {
   }
   EXPECT_THAT(
       problem(with(kEmulated, {"parallel.tensor=2"})),
-      HasSubstr(
-          "comm.type = \"auto\" finds no communicator that carries tensors of device "
-          "\"cuda_emulated\", in memory of kind \"cuda_emulated\": load the plugin of one, or "
-          "set comm.staged = true, which copies what ranks exchange through memory of the "
-          "host"));
+      HasSubstr("comm.type = \"auto\" finds no communicator that carries tensors of device "
+                "\"cuda_emulated\", in memory of kind \"cuda_emulated\": load the plugin of one "
+                "(TESSERA_PLUGIN_PATH), or "
+                "set comm.staged = true, which copies what ranks exchange through memory of the "
+                "host"));
+}
+
+TEST_F(Staged, CommunicatorsOfGpusDoNotCarryTensorsOfTheHost) {
+  EXPECT_THAT(
+      problem(with(kEmulated, {"device.type=cpu", "comm.type=nccl_emulated", "parallel.tensor=2"})),
+      HasSubstr("device \"cpu\" keeps tensors in memory of kind \"host\", and communicator "
+                "\"nccl_emulated\" carries those of kind \"cuda_emulated\": choose a [device] "
+                "type and a [comm] type for one kind of memory"));
 }
 
 TEST_F(Staged, IsRefusedWhereItHasNoEffect) {

@@ -29,7 +29,7 @@ from target import ROOT, Target, end_group  # noqa: E402
 
 SKIPPED = 77  # the exit status that ctest reports as "skipped"
 # In this order: what is wrong is worth more than what is slow.
-PARTS = ("versions", "kit", "shakespeare", "layouts", "bad_input", "pytorch", "sanitizer")
+PARTS = ("versions", "kit", "shakespeare", "layouts", "nccl", "bad_input", "pytorch", "sanitizer")
 
 
 def parse():
@@ -143,7 +143,7 @@ def run(options, scratch):
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "device_type": options.device, "quick": options.quick, "cpu": cpu_model()})
     start = Part(record, "start", 20 * options.patience)
-    record.about(commit=commit_of(start, target), cublas=target.cublas)
+    record.about(commit=commit_of(start, target), libraries=target.libraries)
     found = target.check(start, "versions")
     start.end()
     if found.code:

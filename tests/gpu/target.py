@@ -46,14 +46,16 @@ class Training:
         return [(step["loss"], step["grad_norm"]) for step in self.steps]
 
 
-def cublas_folder():
-    """Where this Python's packages have cuBLASLt: PyTorch brings it."""
+def library_folders():
+    """Where this Python's packages have cuBLASLt and NCCL: PyTorch brings them."""
     spec = importlib.util.find_spec("nvidia")
+    found = []
     for place in spec.submodule_search_locations if spec else ():
-        for folder in ("cu13/lib", "cublas/lib"):
-            if any(Path(place, folder).glob("libcublasLt.so.1*")):
-                return str(Path(place, folder))
-    return None
+        for folder, library in (("cu13/lib", "libcublasLt.so.1*"),
+                                ("cublas/lib", "libcublasLt.so.1*"), ("nccl/lib", "libnccl.so.2")):
+            if any(Path(place, folder).glob(library)):
+                found.append(str(Path(place, folder)))
+    return found
 
 
 class Target:
@@ -63,7 +65,7 @@ class Target:
         self.emulated = device != "cuda"
         self.program = self.build / "bin/tessera"
         self.checker = self.build / "tests/gpu_check"
-        self.cublas = None if self.emulated else cublas_folder()
+        self.libraries = [] if self.emulated else library_folders()
         self.runs = 0
 
     def missing(self):
@@ -72,7 +74,7 @@ class Target:
 
     def environment(self, more=None):
         paths = [str(self.build / "lib")] if (self.root / "bundle.json").exists() else []
-        paths += [self.cublas] if self.cublas else []
+        paths += self.libraries
         paths += [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
         environment = {**os.environ, **(more or {})}
         if paths:

@@ -27,6 +27,8 @@ VENDOR = {
 # What kernels for GPUs of other plugins of this tree may include of plugins/devices/cuda: with them
 # the emulator of tests/cuda_emulated runs them too.
 KERNEL_HEADERS = {"gpu.hpp", "packs.hpp", "plain_kernel.hpp", "shards.hpp", "update_rule.hpp"}
+# And what communicators of GPUs may: CUDA's runtime, and libraries that are opened when needed.
+RUNTIME_HEADERS = {"runtime.hpp", "vendor_library.hpp"}
 
 
 # Which headers of the SDK these are: plugin.hpp, build.hpp, ops.hpp.
@@ -90,6 +92,8 @@ def plugin_include(root, path, quote, name):
         near = (root / path.parent / name, own / name)
         inside = [os.path.realpath(p) for p in near if p.is_file()]
         if any(p.startswith(os.path.realpath(own) + os.sep) for p in inside):
+            return None
+        if path.parts[1] == "communicators" and name in RUNTIME_HEADERS:
             return None
         if path.suffix == ".cu" and name in KERNEL_HEADERS:
             return None

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <thread>
 
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
@@ -36,8 +37,9 @@ TEST(CommunicatorCheck, EndsTheWaitsOfATrainingStep) {
   host->add_builtin([](Registrar& registrar) {
     registrar.add<Communicator, Watched>("watched", "the test's own");
   });
-  const Resolved config =
-      resolve(Config::parse(tiny_config(), "test", {"parallel.data=2"}), *host);
+  const Resolved config = resolve(Config::parse(tiny_config(), "test", {"parallel.data=2"}), *host);
+  Watched::armed = false;
+  Watched::calls = 0;
   InProcessStore store;
   std::atomic<int> steps = 0;
   const auto identity = [&](i64 rank) {
@@ -50,6 +52,8 @@ TEST(CommunicatorCheck, EndsTheWaitsOfATrainingStep) {
     run.step().run();
     run.step().losses();
     ++steps;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (steps < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     if (run.mesh().rank() == 1) Watched::armed = true;
     run.step().run();
     run.step().losses();

@@ -52,6 +52,10 @@ TEST(BuildMesh, NamesGroupsByAxesAndMembers) {
     build_mesh(mesh, rank.communicator, rank.device);
     if (rank.rank != 5) return;
     EXPECT_EQ(mesh.group(Axis::tensor).name(), "tp[4,5]");
+    // Sums of layers do not wait for exchanges of experts (schedule.overlap).
+    EXPECT_EQ(mesh.group(Axis::tensor).lane(), CommLane::critical);
+    EXPECT_EQ(mesh.group(Axis::expert).lane(), CommLane::experts);
+    EXPECT_EQ(mesh.experts().lane(), CommLane::experts);
     EXPECT_EQ(mesh.group(Axis::data).name(), "dp[5,7]");
     EXPECT_EQ(mesh.group(Axis::pipeline).name(), "pp[1,5]");
     EXPECT_EQ(mesh.group(Axis::context).name(), "cp[5]");

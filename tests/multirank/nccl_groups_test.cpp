@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <mutex>
+#include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "common/environment.hpp"
-#include "common/error_of.hpp"
 #include "emulated_gpus_support.hpp"
 #include "group_conformance_support.hpp"
 #include "kernel/comm/store.hpp"
@@ -18,6 +18,8 @@ namespace tessera::testing {
 namespace nccl_groups_test {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -87,25 +89,27 @@ TEST_P(NcclGroups, ConformToPlainLoops) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Bodies,
-    NcclGroups,
-    ::testing::Values(
-        Case{"all_reduce", check_all_reduce},
-        Case{"all_gather", check_all_gather},
-        Case{"reduce_scatter", check_reduce_scatter},
-        Case{"broadcast", check_broadcast},
-        Case{"exchange", check_exchange},
-        Case{"same_bits", check_same_bits},
-        Case{"random_sequences", [](TestRank& rank) { check_random_sequences(rank, 1); }},
-        Case{"many_under_way", check_many_under_way},
-        Case{"dropped_work", check_dropped_work},
-        Case{"graph_replay", check_graph_replay}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Bodies,
+                         NcclGroups,
+                         ::testing::Values(Case{"all_reduce", check_all_reduce},
+                                           Case{"all_gather", check_all_gather},
+                                           Case{"reduce_scatter", check_reduce_scatter},
+                                           Case{"broadcast", check_broadcast},
+                                           Case{"exchange", check_exchange},
+                                           Case{"same_bits", check_same_bits},
+                                           Case{"random_sequences",
+                                                [](TestRank& rank) {
+                                                  check_random_sequences(rank, 1);
+                                                }},
+                                           Case{"many_under_way", check_many_under_way},
+                                           Case{"dropped_work", check_dropped_work},
+                                           Case{"graph_replay", check_graph_replay}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // --- what goes wrong ---
 
-constexpr std::chrono::milliseconds kTimeout{500};
+constexpr std::chrono::milliseconds kTimeout{500};  // of what does not end
+constexpr std::chrono::milliseconds kLong{10000};   // of what does
 
 // Sums once, and waits on the host.
 void sum_once(TestRank& rank, ProcessGroup& group, const char* name = "grad") {
@@ -140,17 +144,18 @@ TEST(NcclFailure, ARankThatDoesNotComeIsWaitedForNoLongerThanTheTimeout) {
     });
   });
   EXPECT_THAT(errors[0],
-              AllOf(HasSubstr("rank 0, group all[0,1]: all_reduce \"next\" #1: timed out after 0."),
-                    HasSubstr("s: one of ranks 0, 1 has not come")));
+              AllOf(HasSubstr("rank 0, group all[0,1]: all_reduce \"next\" #1: timed out after "),
+                    HasSubstr("s: rank 1 has not come")));
   EXPECT_EQ(errors[1], "");
 }
 
 // The time that is counted begins where the stream comes to the collective.
 TEST(NcclFailure, WorkBeforeACollectiveIsNotItsTime) {
-  const auto errors = run_nccl({.timeout = kTimeout}, [](TestRank& rank) {
+  constexpr std::chrono::milliseconds kLimit{1500};
+  const auto errors = run_nccl({.timeout = kLimit}, [&](TestRank& rank) {
     const auto group = make_world_group(rank);
     rank.device.launch_host(
-        rank.stream(), "slow", [] { std::this_thread::sleep_for(2 * kTimeout); });
+        rank.stream(), "slow", [&] { std::this_thread::sleep_for(2 * kLimit); });
     sum_once(rank, *group);
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
@@ -183,7 +188,7 @@ TEST(NcclFailure, AGraphWhosePeerDoesNotReplayItEnds) {
   });
   EXPECT_THAT(errors[0],
               AllOf(HasSubstr("rank 0, group all[0,1]: all_reduce \"first\""),
-                    HasSubstr(", one of 2 collectives of a graph: timed out after 0.")));
+                    HasSubstr(", one of 2 collectives of a graph: timed out after ")));
   EXPECT_EQ(errors[1], "");
 }
 
@@ -210,27 +215,81 @@ TEST(NcclFailure, WhatNcclSaysOfItsOwnIsTold) {
 }
 
 TEST(NcclFailure, MembersWhoseCallsDiffer) {
-  const auto errors = run_nccl({.timeout = kTimeout}, [](TestRank& rank) {
+  const auto errors = run_nccl({.timeout = kLong}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const Tensor x = filled(rank.device, 100, DType::fp32, [](i64) { return 1; });
     const Tensor part = x.slice(0, 0, 100 - 50 * rank.rank);
     group->all_reduce(rank.stream(), part, ReduceOp::sum, "grad").wait(rank.stream());
     rank.device.synchronize(rank.stream());
   });
-  for (const std::string& error : errors) EXPECT_NE(error, "");
+  EXPECT_THAT(errors, Contains(ContainsRegex("members [01] and [01] differ")));
+}
+
+// A peer that the library has lost: its rank goes on, and its GPU does nothing.
+TEST(NcclFailure, APeerThatIsLostOnItsGpu) {
+  const EnvironmentVariable planted(kPlanted, "lose:1:2");
+  const auto errors = run_nccl({.timeout = kTimeout}, [](TestRank& rank) {
+    const auto group = make_world_group(rank);
+    sum_once(rank, *group);
+    sum_once(rank, *group, "next");
+  });
+  EXPECT_THAT(errors, Contains(HasSubstr("all_reduce \"next\" #1: timed out after ")));
+  EXPECT_THAT(errors, Each(::testing::Not(IsEmpty())));
+}
+
+TEST(NcclFailure, AGroupThatAMemberDoesNotMake) {
+  const auto errors = run_nccl({.init_timeout = kTimeout}, [](TestRank& rank) {
+    without_rank_1(rank, [&] { make_world_group(rank); });
+  });
+  EXPECT_THAT(errors[0],
+              AllOf(HasSubstr("group all[0,1]: ncclCommInitRankConfig is not over after 0.5 s: not "
+                              "all ranks have called it"),
+                    HasSubstr("NCCL_SOCKET_IFNAME")));
+}
+
+// A GPU that waits for ever would keep the process, whatever its rank throws.
+TEST(NcclFailureDeathTest, AnAbortThatDoesNotReturnEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto rank_stays_away = [] {
+    const EnvironmentVariable planted(kPlanted, "stuck_abort");
+    run_nccl({.timeout = kTimeout}, [](TestRank& rank) {
+      const auto group = make_world_group(rank);
+      without_rank_1(rank, [&] { sum_once(rank, *group); });
+    });
+  };
+  EXPECT_EXIT(rank_stays_away(),
+              ::testing::KilledBySignal(SIGABRT),
+              "NCCL has not ended its communicators 10 s after it was told to: this process ends");
 }
 
 TEST(NcclVersions, HaveToBeTheSameOnAllRanks) {
   const EnvironmentVariable planted(kPlanted, "mixed");
   const auto errors = run_nccl({.init_timeout = kTimeout}, [](TestRank&) {});
-  EXPECT_THAT(errors, ::testing::Contains(HasSubstr("give all ranks the same")));
+  EXPECT_THAT(errors,
+              Contains(ContainsRegex("rank 0 has NCCL 2.2[78].[39], and rank 1 has 2.2[78].[39]: "
+                                     "install one version on all")));
+}
+
+TEST(NcclSettings, ThatMakeRanksWaitForEverAreRefused) {
+  const auto refused = [](const char* name, const char* value) {
+    const EnvironmentVariable setting(name, value);
+    return run_nccl({}, [](TestRank&) {});
+  };
+  EXPECT_THAT(refused("CUDA_LAUNCH_BLOCKING", "1"),
+              Each(HasSubstr("CUDA_LAUNCH_BLOCKING=1 waits for the end of each kernel")));
+  EXPECT_THAT(refused("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
+              Each(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS=1 lets the 5 streams of a rank share 1 "
+                             "queue of the GPU")));
+  EXPECT_THAT(refused("CUDA_DEVICE_MAX_CONNECTIONS", "32"), Each(IsEmpty()));
+  EXPECT_THAT(refused("CUDA_LAUNCH_BLOCKING", "0"), Each(IsEmpty()));
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
 }
 
 // --- mistakes that the emulator must find ---
 
 // Ranks 0 and 1 come to two groups in different orders.
-std::vector<std::string> cross(CommLane first, CommLane second) {
-  return run_nccl({.world = 3, .timeout = kTimeout}, [&](TestRank& rank) {
+std::vector<std::string> cross(CommLane first, CommLane second, std::chrono::milliseconds timeout) {
+  return run_nccl({.world = 3, .timeout = timeout}, [&](TestRank& rank) {
     const auto all = make_group(rank, "all", {0, 1, 2}, 0, first);
     const auto pair = rank.rank < 2 ? make_group(rank, "pair", {0, 1}, 1, second) : nullptr;
     const Tensor x = filled(rank.device, 10, DType::fp32, [](i64) { return 1; });
@@ -246,8 +305,8 @@ std::vector<std::string> cross(CommLane first, CommLane second) {
 }
 
 TEST(NcclMistakes, GroupsOfOneLaneHaveToBeComeToInOneOrder) {
-  EXPECT_THAT(cross(CommLane::bulk, CommLane::exchange), Each(IsEmpty()));
-  EXPECT_THAT(cross(CommLane::bulk, CommLane::bulk), ::testing::Contains(HasSubstr("timed out")));
+  EXPECT_THAT(cross(CommLane::bulk, CommLane::exchange, kLong), Each(IsEmpty()));
+  EXPECT_THAT(cross(CommLane::bulk, CommLane::bulk, kTimeout), Contains(HasSubstr("timed out")));
 }
 
 TEST(NcclMistakes, CollectivesOfAGroupHaveToBeLaunchedInOneOrder) {
@@ -260,23 +319,27 @@ TEST(NcclMistakes, CollectivesOfAGroupHaveToBeLaunchedInOneOrder) {
     }
     rank.device.synchronize(rank.stream());
   });
-  EXPECT_THAT(errors, ::testing::Contains(::testing::ContainsRegex("members [01] and [01] differ")));
+  EXPECT_THAT(errors, Contains(ContainsRegex("members [01] and [01] differ")));
 }
 
-// Rank 1 comes late; who does not wait reads what was there before.
+// Rank 1 comes after rank 0 has read: who does not wait reads what was there before.
 TEST(NcclMistakes, AWorkHasToBeWaitedFor) {
   for (const bool waits : {true, false}) {
     const auto errors = run_nccl({}, [&](TestRank& rank) {
       const auto group = make_world_group(rank);
       const Tensor x = filled(rank.device, 10, DType::fp32, [](i64) { return 1; });
-      if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (rank.rank == 1 && !waits) rank.await("read", {0});
       Work sum = group->all_reduce(rank.stream(), x, ReduceOp::sum, "x");
-      if (waits) sum.wait(rank.stream());
-      expect_values(x, [](i64) { return 2; }, "sum");
+      if (waits || rank.rank == 1) sum.wait(rank.stream());
+      std::vector<float> values(10);
+      rank.device.read(x, values.data());
+      if (rank.rank == 0) rank.reach("read");
       sum.wait(rank.stream());
       rank.device.synchronize(rank.stream());
+      const float expected = waits || rank.rank == 1 ? 2 : 1;
+      require(values == std::vector<float>(10, expected), "read {}", values.front());
     });
-    EXPECT_EQ(errors[0].empty(), waits) << errors[0];
+    EXPECT_THAT(errors, Each(IsEmpty())) << waits;
   }
 }
 

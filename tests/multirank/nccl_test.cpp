@@ -1,4 +1,5 @@
-// Trainings over the communicator `nccl`, with the device `cuda`: both emulated (tests/cuda_emulated).
+// Trainings over the communicator `nccl`, with the device `cuda`: both emulated
+// (tests/cuda_emulated).
 #include <gmock/gmock.h>
 
 #include "emulated_gpus_support.hpp"
@@ -26,6 +27,9 @@ struct Row {
 class NcclInvariant : public ::testing::TestWithParam<Row> {};
 
 TEST_P(NcclInvariant, Holds) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "minutes a row: NcclTraining runs the same code";
+#endif
   const Findings found =
       check_invariant(emulated_gpus(), on_nccl(GetParam().sets), GetParam().model);
   EXPECT_TRUE(found.none()) << text(found);
@@ -35,20 +39,21 @@ const Sets kFourStages = {"placement.layout=\"E|t|t|L\""};
 
 const std::string kPairs = "schedule.overlap=true";
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts,
-    NcclInvariant,
-    ::testing::Values(
-        Row{"tp2_sp", moe_rows::kTensorRows},
-        Row{"pp2_1f1b", stages("1f1b", {})},
-        Row{"pp2_zbv", stages("zbv", kFourStages)},
-        Row{"cp2_ring", {"parallel.context=2"}},
-        Row{"dp2_distributed", {"parallel.data=2", kDistributed}},
-        Row{"ep2_alltoall_pairs", experts(2, {"batch.micro=1", kPairs}), moe_rows::model()},
-        Row{"ep2_allgather_pairs",
-            experts(2, {"batch.micro=1", kPairs, kGather}),
-            moe_rows::model()}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         NcclInvariant,
+                         ::testing::Values(Row{"tp2_sp", moe_rows::kTensorRows},
+                                           Row{"pp2_1f1b", stages("1f1b", {})},
+                                           Row{"pp2_zbv", stages("zbv", kFourStages)},
+                                           Row{"cp2_ring", {"parallel.context=2"}},
+                                           Row{"dp2_distributed",
+                                               {"parallel.data=2", kDistributed}},
+                                           Row{"ep2_alltoall_pairs",
+                                               experts(2, {"batch.micro=1", kPairs}),
+                                               moe_rows::model()},
+                                           Row{"ep2_allgather_pairs",
+                                               experts(2, {"batch.micro=1", kPairs, kGather}),
+                                               moe_rows::model()}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(NcclTraining, HasTheLossesOfOneRankInBf16) {
   const Findings found = check_narrow(

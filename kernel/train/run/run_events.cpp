@@ -44,7 +44,8 @@ std::string graphs_text(const RunSetup& setup, const Rank& rank, GraphUse use) {
   return use.text();
 }
 
-std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::string& joined) {
+std::string layout_text(const RunConfig& config, const Rank& rank, const std::string& joined) {
+  const Mesh& mesh = *rank.mesh;
   if (mesh.world_size() == 1) return "one process";
   constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
                                                           {Axis::context, "context"},
@@ -57,7 +58,12 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
     if (axis == Axis::tensor && config.parallel.sequence_parallel) text += " with sequence";
   }
   text += experts_text(mesh.ranks().layout());
-  return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
+  const std::string library = rank.communicator->library();
+  return fmt::format("{}, {} ranks over {}{}",
+                     text,
+                     mesh.world_size(),
+                     joined,
+                     library.empty() ? "" : fmt::format(" ({})", library));
 }
 
 std::string device_text(const Device& device) {
@@ -92,7 +98,7 @@ RunStart run_start(const Training& training, const StartingPoint& start) {
   event.world = rank.mesh->world_size();
   event.parameters = training.model.parameter_elements();
   event.tokens_per_step = tokens_per_step(setup);
-  event.layout = layout_text(config, *rank.mesh, arguments.joined);
+  event.layout = layout_text(config, rank, arguments.joined);
   event.device = device_text(*rank.device);
   if (const std::string unit = rank.device->unit().text; !unit.empty()) {
     event.device += "; " + unit;

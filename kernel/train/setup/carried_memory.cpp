@@ -25,8 +25,7 @@ void check_carried_memory(const RunSetup& setup, const PluginHost& plugins, cons
       const bool host = device.memory_kind() == kHostMemory;
       fail_config(
           "{}: comm.type = \"auto\" finds no communicator that carries tensors of device \"{}\", "
-          "in "
-          "memory of kind \"{}\": load the plugin of one{}",
+          "in memory of kind \"{}\": load the plugin of one (TESSERA_PLUGIN_PATH){}",
           setup.maker->origin("comm", "type"),
           device.name(),
           device.memory_kind(),

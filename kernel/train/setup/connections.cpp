@@ -7,7 +7,7 @@ namespace tessera {
 
 namespace {
 
-// Larger collectives go by the same algorithms.
+// Of the larger side: buckets of gradients may have gigabytes, which would be in the way here.
 constexpr i64 kMostBytes = i64{64} << 20;
 constexpr std::string_view kName = "connect";
 
@@ -18,6 +18,7 @@ Tensor empty(Device& device, i64 elements, DType dtype) {
 
 std::vector<ProcessGroup::Part> parts(const std::set<int>& peers, Device& device) {
   std::vector<ProcessGroup::Part> list;
+  list.reserve(peers.size());
   for (const int peer : peers) list.push_back({peer, empty(device, 1, DType::u8)});
   return list;
 }
@@ -31,9 +32,10 @@ void Connections::saw(const GroupSpec& group, const Collective& c) {
     for (const Transfer& part : c.receives) use.receives.insert(part.peer);
     return;
   }
-  const i64 most = kMostBytes / std::max(dtype_size(c.input.dtype), i64{1});
-  const i64 whole = moves_parts(c.kind) ? 0 : std::min(c.input.elements(), most);
-  use.kinds.insert({c.kind, c.input.dtype, c.op, whole});
+  const i64 larger = c.kind == CollectiveKind::all_gather ? group.size() : 1;
+  const i64 most = kMostBytes / (larger * dtype_size(c.input.dtype));
+  const i64 input = moves_parts(c.kind) ? 0 : std::min(c.input.elements(), most);
+  use.kinds.insert({c.kind, c.input.dtype, c.op, input});
 }
 
 void Connections::make(const Mesh& mesh, Device& device) const {
@@ -41,6 +43,7 @@ void Connections::make(const Mesh& mesh, Device& device) const {
     const auto use = by_group_.find(group->name());
     if (group->size() > 1 && use != by_group_.end()) make(*group, use->second, device);
   }
+  device.reset_peaks();
 }
 
 void Connections::make(ProcessGroup& group, const Use& use, Device& device) {

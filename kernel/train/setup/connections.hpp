@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "tessera/device/device.hpp"
 #include "tessera/mesh.hpp"
@@ -12,14 +11,14 @@
 namespace tessera {
 
 /// What the groups of one rank do in a step, as a dry run sees it. A library that carries out
-/// collectives on a device connects ranks at the first use of an algorithm, which it chooses by kind
-/// and size: beside a kernel that waits for peers that may never end, so it is done before step 1.
+/// collectives on a device connects ranks at the first use of an algorithm, which it chooses by
+/// kind and size. That may never end while a kernel waits for peers, so it is done before step 1.
 class Connections {
  public:
   void saw(const GroupSpec& group, const Collective& collective);
   /// Does one collective of each kind and size that was seen, on memory of its own, and waits for
   /// each on the host. All ranks call it at once; they go through their groups in one global order,
-  /// so nobody waits in a circle. Leaves no trace in the groups' counters.
+  /// so they cannot deadlock. Leaves no trace in counters of groups and peaks of memory.
   void make(const Mesh& mesh, Device& device) const;
 
  private:

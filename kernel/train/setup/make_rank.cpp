@@ -22,6 +22,7 @@ std::shared_ptr<Communicator> make_communicator(const RankSpec& spec,
   require(identity.store != nullptr, "a world of {} ranks needs a store", identity.world);
   CommunicatorArguments arguments{
       identity.rank, identity.world, identity.store, spec.timeout, spec.init_timeout};
+  arguments.share = spec.share;
   const auto make_as = [&spec](const std::string& type) {
     return [&spec, type](CommunicatorArguments& of_type) {
       return spec.maker->make(Component<Communicator>{type, "comm"}, of_type);

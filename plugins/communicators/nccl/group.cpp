@@ -111,8 +111,18 @@ std::shared_ptr<PendingCollective> NcclGroup::do_start(Collective collective, St
 // Values that only move are bytes, whatever their dtype.
 void NcclGroup::enqueue(const Collective& c, cudaStream_t stream) {
   const Library& nccl = world_->library();
-  Comm* const comm = links_->get();
-  OneLaunch launch(nccl);
+  {
+    const Links::Inside inside(*links_);
+    OneLaunch launch(nccl);
+    add(c, inside.comm(), stream);
+    call(launch.end(), "ncclGroupEnd");
+  }
+  // A call that goes on has not launched yet: an event recorded now would come before it.
+  world_->settle(*links_, "ncclGroupEnd", world_->arguments().timeout);
+}
+
+void NcclGroup::add(const Collective& c, Comm* comm, cudaStream_t stream) {
+  const Library& nccl = world_->library();
   switch (c.kind) {
     case CollectiveKind::all_reduce:
       call(nccl.all_reduce(c.input.address,
@@ -150,18 +160,14 @@ void NcclGroup::enqueue(const Collective& c, cudaStream_t stream) {
     }
     case CollectiveKind::all_to_all:
     case CollectiveKind::exchange:
-      move(c, stream);
+      move(c, comm, stream);
       break;
   }
-  call(launch.end(), "ncclGroupEnd");
-  // A call that goes on has not launched yet: an event recorded now would come before it.
-  world_->settle(*links_, "ncclGroupEnd", world_->arguments().timeout);
 }
 
 // Both ends of a transfer call with the same size; one that is empty is called at neither.
-void NcclGroup::move(const Collective& c, cudaStream_t stream) {
+void NcclGroup::move(const Collective& c, Comm* comm, cudaStream_t stream) {
   const Library& nccl = world_->library();
-  Comm* const comm = links_->get();
   for (const Transfer& part : c.sends) {
     if (bytes_of(part.tensor) == 0) continue;
     call(nccl.send(part.tensor.address, bytes_of(part.tensor), kU8, part.peer, comm, stream),

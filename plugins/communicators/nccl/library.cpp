@@ -1,5 +1,6 @@
 #include "library.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "tessera/error.hpp"
@@ -16,6 +17,8 @@ std::string Library::name() const {
   version(&number);
   return fmt::format("NCCL {}", version_text(number));
 }
+
+namespace {
 
 Library functions_of(void* library) {
   Library made{};
@@ -43,15 +46,34 @@ Library functions_of(void* library) {
   return made;
 }
 
+}  // namespace
+
+Library load(const std::vector<std::string>& sonames, const std::vector<std::string>& folders) {
+  return functions_of(cuda::open_library(
+      sonames,
+      folders,
+      fmt::format(
+          "NCCL is not found, by which the communicator \"nccl\" joins GPUs: put the folder "
+          "of {} into LD_LIBRARY_PATH: where your system's package libnccl2 has it, or "
+          "nvidia/nccl/lib beside an installed PyTorch",
+          fmt::join(sonames, " or "))));
+}
+
 void require_version(const Library& library) {
   constexpr int kLeast = 21700;  // the first that reads our Config
   int version = 0;
   library.version(&version);
   if (version >= kLeast) return;
-  fail_config("communicator \"{}\" needs NCCL {} or later, and finds {}",
-              kName,
-              version_text(kLeast),
-              version_text(version));
+  Dl_info file{};
+  (void)dladdr(reinterpret_cast<const void*>(library.version), &file);
+  fail_config(
+      "communicator \"{}\" needs NCCL {} or later, and {} is {}: install a newer libnccl2, or put "
+      "the "
+      "folder of one into LD_LIBRARY_PATH",
+      kName,
+      version_text(kLeast),
+      file.dli_fname == nullptr ? "what it finds" : file.dli_fname,
+      version_text(version));
 }
 
 }  // namespace tessera::nccl

@@ -1,10 +1,11 @@
 #pragma once
+#include <cuda_runtime.h>
+
 #include <climits>
 #include <cstddef>
 #include <string>
 #include <string_view>
-
-#include "runtime.hpp"
+#include <vector>
 
 /// The part of NCCL that collectives use, declared here: a build needs none of the vendor's files,
 /// and a program opens the library when it makes a communicator. Numbers are those of nccl.h from
@@ -102,8 +103,9 @@ std::string version_text(int version);
 /// 2.17.
 const Library& open_nccl();
 
-/// The functions of NCCL in a library that is open.
-Library functions_of(void* library);
+/// Opens the first of `sonames` that the system's loader finds, or that is in one of `folders`.
+/// Throws ConfigError, whose first line says what helps, and the others what was tried.
+Library load(const std::vector<std::string>& sonames, const std::vector<std::string>& folders);
 /// Throws ConfigError where the version is too old.
 void require_version(const Library& library);
 

@@ -26,6 +26,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   std::string_view do_name() const override { return kName; }
+  std::string do_library() const override { return world_->library().name(); }
   std::string_view do_memory_kind() const override { return kTensorMemory; }
   std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     return std::make_unique<NcclGroup>(world_, spec, device);

@@ -5,12 +5,7 @@
 namespace tessera::nccl {
 
 const Library& open_nccl() {
-  static const Library kLibrary = functions_of(cuda::open_library(
-      {"libnccl.so.2"},
-      cuda::library_folders("nccl"),
-      "NCCL is not found, by which the communicator \"nccl\" joins GPUs: put the folder of "
-      "libnccl.so.2 into LD_LIBRARY_PATH: where your system's package libnccl2 has it, or "
-      "nvidia/nccl/lib beside an installed PyTorch"));
+  static const Library kLibrary = load({"libnccl.so.2"}, cuda::library_folders("nccl"));
   return kLibrary;
 }
 

@@ -25,8 +25,9 @@ bool reached(cudaEvent_t event) {
   return result != cudaErrorNotReady;
 }
 
-std::string members_text(const GroupSpec& group) {
-  return fmt::format("one of ranks {} has not come", fmt::join(group.members, ", "));
+std::string whom_it_waits_for(const GroupSpec& group) {
+  if (group.size() == 2) return fmt::format("rank {} has not come", group.rank_of(1 - group.index));
+  return fmt::format("one of the other {} ranks of {} has not come", group.size() - 1, group.name);
 }
 
 }  // namespace
@@ -87,9 +88,16 @@ void Watchdog::stop() noexcept {
 }
 
 void Watchdog::begin(cudaStream_t stream, const CollectivePlace& place, bool first) {
+  drop(open_.extract(stream));  // whose launch failed
   Item item{.place = place, .first = first, .begin = events_.take(), .end = events_.take()};
   cuda::check(cudaEventRecord(item.begin, stream), "cudaEventRecord");
-  open_.insert_or_assign(stream, std::move(item));
+  open_.emplace(stream, std::move(item));
+}
+
+void Watchdog::drop(std::map<cudaStream_t, Item>::node_type item) {
+  if (item.empty()) return;
+  events_.give_back(item.mapped().begin);
+  events_.give_back(item.mapped().end);
 }
 
 void Watchdog::end(cudaStream_t stream) {
@@ -211,7 +219,7 @@ std::optional<Error> Watchdog::late(Item& item, Clock::duration stood_still) {
   *item.since += stood_still;
   const Clock::duration passed = now - *item.since;
   if (passed <= arguments_.timeout) return {};
-  Error error = timed_out(passed, members_text(*item.place.group));
+  Error error = timed_out(passed, whom_it_waits_for(*item.place.group));
   if (item.first) {
     error.add(
         ErrorFrame::Kind::advice,

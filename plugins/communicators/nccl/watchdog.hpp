@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -71,6 +72,7 @@ class Watchdog {
     cudaEvent_t begin = nullptr, end = nullptr;
     std::optional<Clock::time_point> since;
   };
+  void drop(std::map<cudaStream_t, Item>::node_type item);
   void run();
   void look();
   std::optional<Error> late(Item& item, Clock::duration stood_still);

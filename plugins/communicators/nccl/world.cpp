@@ -6,6 +6,8 @@
 #include <cstring>
 #include <thread>
 
+#include "settings.hpp"
+
 namespace tessera::nccl {
 
 using namespace std::chrono_literals;
@@ -14,8 +16,9 @@ namespace {
 
 constexpr const char* kInit = "ncclCommInitRankConfig";
 
-// Groups of one rank start collectives on several streams. NCCL then keeps their order on the GPU,
-// so that ranks cannot come to them in different ones. The user's setting counts.
+// Collectives of several communicators on streams of their own: from 2.26 on NCCL then keeps on the
+// GPU the order in which the host launched them, which LaunchOrder finds to be one on all ranks of
+// a lane. The user's setting counts.
 void keep_launch_order() {
   static const int kSet = setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   (void)kSet;
@@ -46,10 +49,33 @@ int Links::state() {
   return result == kSuccess ? state : result;
 }
 
+std::string Links::last_error() {
+  const std::lock_guard lock(mutex_);
+  const char* text = aborted_ ? nullptr : library_.last_error(comm_);
+  return text == nullptr ? "" : text;
+}
+
+Links::Inside::Inside(Links& links) : links_(links) {
+  const std::lock_guard lock(links_.mutex_);
+  if (links_.aborted_) fail("NCCL's communicator is aborted");
+  ++links_.inside_;
+}
+
+Links::Inside::~Inside() {
+  {
+    const std::lock_guard lock(links_.mutex_);
+    --links_.inside_;
+  }
+  links_.left_.notify_all();
+}
+
+// An abort frees the communicator. A call that is just under way ends by itself; one that is
+// blocked ends by the abort, which NCCL allows.
 void Links::abort() noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (std::exchange(aborted_, true)) return;
+    left_.wait_for(lock, 1s, [&] { return inside_ == 0; });
   }
   library_.abort(comm_);
 }
@@ -64,7 +90,9 @@ void Links::destroy() noexcept {
 
 World::World(const CommunicatorArguments& arguments)
     : library_(open_nccl()), arguments_(arguments) {
+  check_settings();
   keep_launch_order();
+  if (arguments_.share > 1) let_ranks_share(arguments_.number(arguments_.rank));
   watchdog_ = std::make_unique<Watchdog>(
       arguments_,
       Watchdog::Ends{.ask = [this] { return ask(); }, .abort = [this] { abort_all(); }});
@@ -94,14 +122,14 @@ void World::agree_on_version() {
   if (arguments_.rank == 0) return arguments_.store->set(key("version"), std::to_string(own));
   const std::string first = arguments_.store->get(key("version"), arguments_.init_timeout);
   if (first == std::to_string(own)) return;
-  fail_config("rank {} has NCCL {}, and rank {} has {}: give all ranks the same",
+  fail_config("rank {} has NCCL {}, and rank {} has {}: install one version on all hosts",
               arguments_.number(0),
               version_text(std::stoi(first)),
               arguments_.number(arguments_.rank),
               version_text(own));
 }
 
-std::shared_ptr<Links> World::links_of(const GroupSpec& spec) {
+std::shared_ptr<Links> World::made_links_of(const GroupSpec& spec) {
   std::shared_ptr<Links>& links = by_members_[{spec.members, spec.lane}];
   if (links != nullptr) return links;
   const std::string id_key = key(
@@ -125,6 +153,16 @@ std::shared_ptr<Links> World::links_of(const GroupSpec& spec) {
   return links = std::move(made);
 }
 
+// Errors of creating a group name it.
+std::shared_ptr<Links> World::links_of(const GroupSpec& spec) {
+  try {
+    return made_links_of(spec);
+  } catch (Error& error) {
+    error.add(ErrorFrame::Kind::note, fmt::format("group {}", spec.name));
+    throw;
+  }
+}
+
 void World::settle(Links& links, const char* call, std::chrono::milliseconds most) {
   const Clock::time_point end = Clock::now() + most;
   for (int asked = 0;; ++asked) {
@@ -133,11 +171,12 @@ void World::settle(Links& links, const char* call, std::chrono::milliseconds mos
     if (state == kSuccess) return watchdog_->check();
     if (state != kInProgress) throw error_of(state, call, &links);
     if (Clock::now() >= end) {
-      throw Error(fmt::format("{} is not over after {} s: not all ranks have called it, or they "
-                              "cannot reach each other (NCCL_SOCKET_IFNAME names the interface)",
-                              call,
-                              most.count() / 1000),
-                  ErrorKind::peer_silent);
+      throw Error(
+          fmt::format("{} is not over after {:.1f} s: not all ranks have called it, or they "
+                      "cannot reach each other (NCCL_SOCKET_IFNAME names the interface)",
+                      call,
+                      std::chrono::duration<double>(most).count()),
+          ErrorKind::peer_silent);
     }
     if (asked > 100) std::this_thread::sleep_for(100us);
   }
@@ -150,12 +189,12 @@ void World::check(int result, const char* call, Links* links) {
 }
 
 Error World::error_of(int result, const char* call, Links* links) const {
-  const char* last = links == nullptr ? nullptr : library_.last_error(links->get());
+  const std::string last = links == nullptr ? "" : links->last_error();
   return Error(fmt::format("{}: {} ({}){}",
                            call,
                            library_.error_text(result),
                            result,
-                           last == nullptr || *last == '\0' ? "" : fmt::format(": {}", last)),
+                           last.empty() ? "" : ": " + last),
                result == kRemoteError ? ErrorKind::peer_failed : ErrorKind::own);
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,23 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// For calls that enqueue; on the rank's thread.
-  Comm* get() const { return comm_; }
+  /// While the rank's thread is inside calls of NCCL that take the communicator.
+  class Inside {
+   public:
+    /// Throws Error where it is aborted.
+    explicit Inside(Links& links);
+    ~Inside();
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    Comm* comm() const { return links_.comm_; }
+
+   private:
+    Links& links_;
+  };
   /// What NCCL says of it now: kSuccess, kInProgress or an error. kSuccess once it is aborted.
   int state();
+  /// NCCL's text of its last error; empty once it is aborted.
+  std::string last_error();
   /// Ends what is under way, here; may hang. Once.
   void abort() noexcept;
   void finalize() noexcept;
@@ -33,8 +47,10 @@ class Links {
  private:
   const Library& library_;
   Comm* comm_;
-  std::mutex mutex_;  // of `aborted_`, and while the state is asked for
+  std::mutex mutex_;  // of what follows, and while the state is asked for
+  std::condition_variable left_;
   bool aborted_ = false;
+  int inside_ = 0;
 };
 
 /// What a rank has of NCCL: the library, its communicators, and their end.
@@ -58,6 +74,7 @@ class World {
   void check(int result, const char* call, Links* links = nullptr);
 
  private:
+  std::shared_ptr<Links> made_links_of(const GroupSpec& spec);
   void agree_on_version();
   Error error_of(int result, const char* call, Links* links) const;
   std::optional<Error> ask();

@@ -1,5 +1,7 @@
 #include "vendor_library.hpp"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "runtime.hpp"

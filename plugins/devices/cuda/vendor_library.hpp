@@ -16,8 +16,8 @@ void* open_library(const std::vector<std::string>& sonames,
                    const std::vector<std::string>& folders,
                    const std::string& advice);
 
-/// Where the vendor's libraries may lie: beside the CUDA runtime of this process, in the folder of a
-/// Python package beside the runtime's ("cublas"), and in the toolkit.
+/// Where the vendor's libraries may lie: beside the CUDA runtime of this process, in the folder of
+/// a Python package beside the runtime's ("cublas"), and in the toolkit.
 std::vector<std::string> library_folders(const std::string& package);
 
 /// Sets `function` to the library's of this name; throws Error naming both.

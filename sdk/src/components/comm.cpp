@@ -10,6 +10,9 @@ namespace tessera {
 std::string_view Communicator::name() const {
   return call_component(*this, "name", [&] { return do_name(); });
 }
+std::string Communicator::library() const {
+  return call_component(*this, "library", [&] { return do_library(); });
+}
 std::string_view Communicator::memory_kind() const {
   return call_component(*this, "memory_kind", [&] { return do_memory_kind(); });
 }

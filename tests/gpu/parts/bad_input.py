@@ -1,11 +1,8 @@
 """Mistakes that only hardware shows in full: each must end soon, with its cause and a way out."""
 
-import json
-import os
 import signal
-import time
 
-from processes import family
+from lost_rank import lose_rank
 
 LIMIT_S = 25
 CONFIG = "configs/shakespeare.toml"
@@ -14,7 +11,6 @@ SETTINGS = {"run.steps": 4, "validation.every_steps": 0, "batch.sequence_length"
 QUICK = {"batch.global": 4, "batch.micro": 2, "batch.sequence_length": 16, "model.hidden": 32,
          "model.layers": 1}
 STAGED = {"comm.type": "shm", "comm.staged": True, "parallel.data": 2}
-HELD_S = 15  # how much later than comm.timeout_s a run may end
 
 
 def problem_of(ended, fragments):
@@ -55,29 +51,8 @@ def out_of_memory(part, target, settings):
 
 def killed_rank(part, target, settings):
     """A rank that is gone ends the others, which wait for it in a collective."""
-    timeout = 5
-    command = target.training_command([CONFIG], "killed", {
-        **settings, **STAGED, "device.share": 2, "run.steps": 100_000, "comm.timeout_s": timeout})
-    programs, killed = [], []  # process ids; when
-
-    def kill_at_step(line):
-        if killed or not line.startswith("{") or json.loads(line).get("event") != "step":
-            return
-        ranks = family(programs[0])[1:]
-        if len(ranks) > 1:
-            os.kill(ranks[-1], signal.SIGKILL)
-            killed.append(time.monotonic())
-
-    begin = time.monotonic()
-    limit = max(part.left() - 1, 0.1)  # a second, to say what was missed
-    ended = target.run(part, command, each_line=kill_at_step, limit_s=limit,
-                       started=programs.append)
-    seconds = time.monotonic() - (killed[0] if killed else begin)
-    if not killed:
-        problem = f"no step of two ranks in {seconds:.0f} s: {ended.why()}"
-    elif ended.code == -signal.SIGKILL or seconds > timeout + HELD_S:
-        problem = f"not all had ended {seconds:.0f} s later"
-    else:
-        told = ended.code and "signal 9" in ended.err
-        problem = "" if told else f"it said: {ended.err[-800:]}"
-    part.check("killed_rank", problem, seconds=round(seconds, 1))
+    several = {**settings, **STAGED, "device.share": 2, "comm.timeout_s": 5}
+    problem, seconds, ended = lose_rank(part, target, "killed", CONFIG, several, signal.SIGKILL)
+    if not problem and not (ended.code and "signal 9" in ended.err):
+        problem = f"it said: {ended.err[-800:]}"
+    part.check("killed_rank", problem, seconds=seconds)

@@ -52,7 +52,7 @@ TEST(AutoCommunicators, AUserSaysWhichOfTwoThatStateTheSame) {
               "host");
       }),
       "comm.type = \"auto\" may be \"wires\" or \"fibres\": both join ranks of several hosts, "
-      "with tensors in memory of kind \"host\"; say which");
+      "with tensors in memory of kind \"host\"; set comm.type to one of them");
 }
 
 TEST(Communicators, OneForAllHostsIsChosenWithinThemToo) {
@@ -70,7 +70,7 @@ TEST(Communicators, HostsThatNothingJoinsAreAnError) {
               choose_communicators("auto", {"a", "b"}, {"shm", ""});
             }),
             "comm.type = \"auto\" finds no communicator that joins 2 hosts; \"shm\" joins ranks of "
-            "one: load the plugin of one, or set comm.type");
+            "one: load the plugin of one (TESSERA_PLUGIN_PATH), or set comm.type");
 }
 
 TEST(Communicators, WhatIsConfiguredIsTaken) {

@@ -21,7 +21,7 @@ class Library final : public GroupBackend {
 };
 
 TEST(DeviceGroup, WhatAGraphRecordedIsCountedByItsReplays) {
-  testing_support::TestDevice device({});
+  testing_support::TestDevice device{DeviceArguments()};
   ProcessGroup group({.name = "tp[0,1]", .members = {0, 1}}, std::make_unique<Library>(), 0);
   const Tensor x = testing_support::empty(device, {8});
   const auto counted = [&] { return group.counters()[CollectiveKind::all_reduce]; };

@@ -61,6 +61,14 @@ TEST(HostDevices, NameTheMissingOperation) {
                "it");
 }
 
+TEST(HostDevices, HaveNoStreamsForAVendorsLibrary) {
+  TestDevice device{DeviceArguments()};
+  EXPECT_ERROR(
+      device.launch_library(device.stream(), "all_reduce", [](void*) {}),
+      "\"all_reduce\" cannot be enqueued on stream \"compute\": device \"test\" has no streams "
+      "of a vendor's library; choose a [comm] type for its memory");
+}
+
 TEST(HostDevices, SetTheThreadsOfTheirRank) {
   DeviceArguments arguments;
   arguments.threads = 3;

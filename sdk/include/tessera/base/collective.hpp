@@ -19,7 +19,7 @@ enum class CommLane : u8 {
   critical,  ///< inside layers: the next operation reads the result
   exchange,  ///< activations and gradients between pipeline stages
   bulk,      ///< gradients, norms, statistics
-  experts,   ///< inside layers of experts, whose exchanges other layers' sums may hide
+  experts,   ///< inside layers of experts: sums of other layers do not wait for their exchanges
 };
 inline constexpr int kCommLanes = 4;
 /// "critical", "exchange", "bulk", "experts".

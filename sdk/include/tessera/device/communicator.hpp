@@ -87,6 +87,7 @@ struct CommunicatorArguments {
   std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
   /// Where it joins a part of the run's ranks: their numbers in the run, for errors.
   std::vector<i64> numbers = {};
+  int share = 1;  ///< ranks that may have the same unit of hardware (DeviceArguments::share)
   i64 number(i64 member) const {
     return numbers.empty() ? member : numbers[static_cast<std::size_t>(member)];
   }
@@ -104,7 +105,8 @@ enum class CommunicatorReach : u8 {
 /// - `static constexpr std::string_view kMemoryKind`, what memory_kind() returns: a device with
 ///   other memory is then refused by the launcher, and otherwise when ranks meet.
 /// - `static constexpr CommunicatorReach kReach`, with kMemoryKind: `comm.type = "auto"` may choose
-///   it for the ranks of one host, or of several. One loaded communicator states each.
+///   it for the ranks of one host, or of several. Two loaded ones that state the same memory and
+///   reach are a ConfigError of a run with "auto".
 /// - `static i64 scratch_bytes(const Collective& collective, int members)`, where it takes memory
 ///   of its own for collectives: bytes on each member until the collective is complete.
 ///
@@ -117,6 +119,9 @@ class TESSERA_API Communicator : public Identified {
 
   ~Communicator() override;
   std::string_view name() const;
+  /// What it is by, with its version, for the first lines of a run: "NCCL 2.28.9". Empty: its name
+  /// says it all.
+  std::string library() const;
   /// The kind of memory of the tensors that it carries (Device::memory_kind); empty: any. With
   /// `comm.staged = true` one that carries kHostMemory serves devices of every kind, if its groups
   /// are host groups: it is passed collectives whose tensors lie in host blocks of the device.
@@ -140,6 +145,7 @@ class TESSERA_API Communicator : public Identified {
 
  private:
   virtual std::string_view do_name() const = 0;
+  virtual std::string do_library() const { return {}; }
   virtual std::string_view do_memory_kind() const { return kHostMemory; }
   virtual std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) = 0;
   virtual std::shared_ptr<MemorySource> do_memory() { return nullptr; }

@@ -121,9 +121,10 @@ class TESSERA_API Device {
                                 std::string_view name,
                                 std::function<void()> task) = 0;
 
-  /// Lets a library enqueue work in the order of `stream`, which it is given as the vendor's handle
-  /// (Stream::native). Recorded under capture. `enqueue` does not wait for the device; `name` is
-  /// for errors. An Error on a device whose streams have no handles.
+  /// Lets a library enqueue work in the order of `stream`; recorded under capture. `enqueue` gets
+  /// the vendor's handle (Stream::native). It is called before this returns, on the rank's thread;
+  /// it does not wait for the device, and what it throws passes through. `name` is for errors.
+  /// Throws Error on a device whose streams have no handles.
   virtual void launch_library(Stream& stream,
                               std::string_view name,
                               const std::function<void(void* native)>& enqueue);
@@ -181,13 +182,15 @@ class TESSERA_API Device {
   virtual bool capturing() const = 0;
   /// Under capture: each replay of the graph calls `task`, in the order of these calls, whatever
   /// the device has reached. For what counts and watches replays, which must not cost the device a
-  /// host task. A task must not launch; it may record events. Outside of a capture it is an error.
+  /// host task. A task must not launch; it may record events. The graph keeps it; what it refers to
+  /// outlives the graph. Outside of a capture it is an error.
   virtual void on_replay(ReplayTask task) = 0;
   virtual void replay(Graph& graph, Stream& stream) = 0;
 
   const HostCalls& host_calls() const { return calls_; }
   /// `check` is called every few milliseconds while the host is blocked in this device, and at the
-  /// end of each wait and question, also where nothing had to be waited for. It throws to end the
+  /// end of each join, synchronize, read and write and of a query that says yes, also where nothing
+  /// had to be waited for. It throws to end the
   /// wait. In a run it is the communicator's (Communicator::check): a rank does not wait for ever
   /// for a collective which the device waits for, nor does it take what an aborted one has left for
   /// a result. Empty: no check.

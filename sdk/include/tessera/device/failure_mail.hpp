@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "tessera/device/communicator.hpp"
@@ -10,9 +11,9 @@ namespace tessera {
 
 /// Which rank's failure ended communication, and its reason.
 struct RankFailure {
-  i64 rank = Error::kNoRank;  ///< kNoRank: none of them, such as the store
+  i64 rank = Error::kNoRank;  ///< its number in the run; kNoRank: none of them, such as the store
   std::string reason;
-  /// The same as an error of rank `own`.
+  /// As rank `own` throws it: of kind `own` where that is the rank which failed.
   TESSERA_API Error error(i64 own) const;
 };
 
@@ -22,7 +23,8 @@ class TESSERA_API FailureMail {
  public:
   /// `name` is the communicator's; all ranks make theirs, and the n-th of a name are one another's.
   /// `heard` is called at most once, on a thread of the mail's: with what a rank told, with a rank
-  /// whose connection to the store closed, or with what is wrong with the store.
+  /// whose connection to the store closed, or with what is wrong with the store. Throws what the
+  /// store throws.
   FailureMail(const CommunicatorArguments& arguments,
               std::string_view name,
               std::function<void(const RankFailure&)> heard);
@@ -31,7 +33,7 @@ class TESSERA_API FailureMail {
   FailureMail(const FailureMail&) = delete;
   FailureMail& operator=(const FailureMail&) = delete;
 
-  /// Begins to listen.
+  /// Begins to listen; once. Throws std::system_error where the system has no more threads.
   void start();
   /// Tells all other ranks. May wait for the store.
   void tell(const RankFailure& failure) noexcept;
