@@ -322,7 +322,13 @@ TEST(CudaRanks, BeyondTheVisibleGpusAreRefused) {
   for (const int rank : {0, 1, 2}) {
     ranks.start(rank, 3, two, {"parallel.data=3", "batch.global=3", "batch.micro=1"});
   }
-  for (const ProcessResult& end : ranks.ends()) {
+  // Rank 0 serves the store, so who is slow may find that it has ended.
+  const auto ended = ranks.ends();
+  for (const ProcessResult& end : ended) {
+    if (&end != &ended.front() && end.exit_code == 1) {
+      EXPECT_THAT(end.err, HasSubstr("the process that serves the store"));
+      continue;
+    }
     EXPECT_EQ(end.exit_code, 2);
     EXPECT_THAT(end.err,
                 HasSubstr("device \"cuda_emulated\" has no GPU for each of 3 ranks of this host: 2 "

@@ -68,8 +68,10 @@ const Representative& of(const Prediction& prediction, const Measured& rank) {
 
 Counted counted(const Representative& r) {
   Counted all;
-  for (const Traffic& t : r.traffic) {
-    all[{t.axes, std::string(collective_name(t.kind))}] = {t.calls, t.bytes};
+  for (const Traffic& t : r.traffic) {  // groups of the same ranks have one row a lane
+    auto& [calls, bytes] = all[{t.axes, std::string(collective_name(t.kind))}];
+    calls += t.calls;
+    bytes += t.bytes;
   }
   return all;
 }

@@ -70,7 +70,7 @@ class Watchdog {
     int of_graph = 0;  ///< collectives, where it is a replay
     bool first = false;
     cudaEvent_t begin = nullptr, end = nullptr;
-    std::optional<Clock::time_point> since;
+    std::optional<Clock::time_point> since = {};
   };
   void drop(std::map<cudaStream_t, Item>::node_type item);
   void run();
