@@ -237,6 +237,22 @@ TEST(NcclFailure, APeerThatIsLostOnItsGpu) {
   EXPECT_THAT(errors, Each(::testing::Not(IsEmpty())));
 }
 
+// NCCL's abort of one communicator waits for its launches, and they wait for another one's.
+TEST(NcclFailure, ACollectiveBehindAnotherOnesOnItsLane) {
+  const auto errors = run_nccl({.world = 3, .timeout = kTimeout}, [](TestRank& rank) {
+    const auto all = make_group(rank, "all", {0, 1, 2}, 0, CommLane::bulk);
+    const auto pair = rank.rank < 2 ? make_group(rank, "pair", {0, 1}, 1, CommLane::bulk) : nullptr;
+    without_rank_1(rank, [&] {
+      const Tensor x = filled(rank.device, 10, DType::fp32, [](i64) { return 1; });
+      Work first;
+      if (pair) first = pair->all_reduce(rank.stream(), x, ReduceOp::sum, "pair");
+      sum_once(rank, *all);
+    });
+  });
+  EXPECT_THAT(errors[0], HasSubstr("timed out after "));
+  EXPECT_NE(errors[2], "");
+}
+
 TEST(NcclFailure, AGroupThatAMemberDoesNotMake) {
   const auto errors = run_nccl({.init_timeout = kTimeout}, [](TestRank& rank) {
     without_rank_1(rank, [&] { make_world_group(rank); });

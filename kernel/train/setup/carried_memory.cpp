@@ -9,7 +9,7 @@ AutoCommunicators auto_communicators(const RunSetup& setup,
                                      const PluginHost& plugins,
                                      const Device& device) {
   const CommSection& comm = setup.config->comm;
-  if (comm.communicator.type != kAutoCommunicator) return {};
+  if (comm.communicator.type != kAutoCommunicator || setup.layout.world == 1) return {};
   return auto_communicators(plugins.of_kind(Communicator::kKind),
                             comm.staged ? kHostMemory : device.memory_kind());
 }

@@ -121,7 +121,13 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
   Rank rank = join_rank(
       spec.layout, identity.rank, std::move(communicator), std::move(device), std::move(progress));
   rank.units_per_rank = units;
-  if (!staged && !of_host) connections.make(*rank.mesh, *rank.device);
+  if (staged || of_host) return rank;
+  try {
+    connections.make(*rank.mesh, *rank.device);
+  } catch (const std::exception& error) {
+    rank.abort(error.what());  // the device's destructor waits for collectives under way
+    throw;
+  }
   return rank;
 }
 

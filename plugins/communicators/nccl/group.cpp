@@ -95,8 +95,9 @@ std::shared_ptr<PendingCollective> NcclGroup::do_start(Collective collective, St
   const bool captured = device_.capturing();
   device_.launch_library(lane_, collective.name.view(), [&](void* native) {
     auto* const stream = static_cast<cudaStream_t>(native);
-    if (!captured) watchdog.begin(stream, place, !std::exchange(links_->used, true));
-    enqueue(collective, stream);
+    const bool first = !std::exchange(links_->used, true);
+    if (!captured) watchdog.begin(stream, place, first);
+    enqueue(collective, stream, first);
     if (!captured) watchdog.end(stream);
   });
   if (captured) {
@@ -109,16 +110,18 @@ std::shared_ptr<PendingCollective> NcclGroup::do_start(Collective collective, St
 }
 
 // Values that only move are bytes, whatever their dtype.
-void NcclGroup::enqueue(const Collective& c, cudaStream_t stream) {
+void NcclGroup::enqueue(const Collective& c, cudaStream_t stream, bool first) {
   const Library& nccl = world_->library();
   {
-    const Links::Inside inside(*links_);
+    const Links::Inside inside(*links_, world_->watchdog());
     OneLaunch launch(nccl);
     add(c, inside.comm(), stream);
     call(launch.end(), "ncclGroupEnd");
   }
-  // A call that goes on has not launched yet: an event recorded now would come before it.
-  world_->settle(*links_, "ncclGroupEnd", world_->arguments().timeout);
+  // A call that goes on has not launched yet: an event recorded now would come before it. The first
+  // one connects.
+  const CommunicatorArguments& arguments = world_->arguments();
+  world_->settle(*links_, "ncclGroupEnd", first ? arguments.init_timeout : arguments.timeout);
 }
 
 void NcclGroup::add(const Collective& c, Comm* comm, cudaStream_t stream) {

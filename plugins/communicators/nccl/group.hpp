@@ -14,7 +14,7 @@ class NcclGroup final : public GroupBackend {
 
  private:
   std::shared_ptr<PendingCollective> do_start(Collective collective, Stream& after) override;
-  void enqueue(const Collective& collective, cudaStream_t stream);
+  void enqueue(const Collective& collective, cudaStream_t stream, bool first);
   void add(const Collective& collective, Comm* comm, cudaStream_t stream);
   void move(const Collective& collective, Comm* comm, cudaStream_t stream);
   void call(int result, const char* function) { world_->check(result, function, links_.get()); }

@@ -60,7 +60,7 @@ Library load(const std::vector<std::string>& sonames, const std::vector<std::str
 }
 
 void require_version(const Library& library) {
-  constexpr int kLeast = 21700;  // the first that reads our Config
+  constexpr int kLeast = 22600;  // the first that orders several communicators (world.cpp)
   int version = 0;
   library.version(&version);
   if (version >= kLeast) return;

@@ -100,7 +100,7 @@ std::string version_text(int version);
 
 /// The library of this plugin: the vendor's, or for the emulator that of tests/cuda_emulated. It
 /// stays open until the process ends. Throws ConfigError where there is none, or an older one than
-/// 2.17.
+/// 2.26.
 const Library& open_nccl();
 
 /// Opens the first of `sonames` that the system's loader finds, or that is in one of `folders`.

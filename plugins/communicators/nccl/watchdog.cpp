@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <system_error>
 #include <utility>
 
 #include "library.hpp"
@@ -16,13 +17,42 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kLook = 50ms;
-constexpr auto kToTell = 2s;    // peers of a failure
-constexpr auto kToAbort = 10s;  // ncclCommAbort may hang (NVIDIA/nccl issue 829)
+constexpr auto kToTell = 2s;     // peers of a failure
+constexpr auto kToHear = 200ms;  // for peers
+constexpr auto kToAbort = 10s;   // ncclCommAbort may hang (NVIDIA/nccl issue 829)
 
 bool reached(cudaEvent_t event) {
   const cudaError_t result = cudaEventQuery(event);
   // An error of the GPU is told by the device. Nothing is waited for in vain then.
   return result != cudaErrorNotReady;
+}
+
+// Runs `body` on a thread of its own, and calls `late` where that takes longer than `limit`.
+void limited(const std::function<void()>& body,
+             Clock::duration limit,
+             const std::function<void()>& late) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;
+  std::thread thread;
+  try {
+    thread = std::thread([&] {
+      body();
+      const std::lock_guard lock(mutex);
+      over = true;
+      ended.notify_all();
+    });
+  } catch (const std::system_error&) {  // the system has no more of them
+    return body();
+  }
+  {
+    std::unique_lock lock(mutex);
+    if (!ended.wait_for(lock, limit, [&] { return over; })) {
+      lock.unlock();
+      late();
+    }
+  }
+  thread.join();
 }
 
 std::string whom_it_waits_for(const GroupSpec& group) {
@@ -85,6 +115,7 @@ void Watchdog::stop() noexcept {
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   mail_.reset();
+  if (aborter_.joinable()) aborter_.join();
 }
 
 void Watchdog::begin(cudaStream_t stream, const CollectivePlace& place, bool first) {
@@ -117,11 +148,11 @@ void Watchdog::end_replay(cudaStream_t stream) {
   if (open_.contains(stream)) end(stream);
 }
 
+// It does not wait for the aborts: they wait until graphs are destroyed, which the rank's thread
+// does when this has thrown.
 void Watchdog::check() {
-  std::unique_lock lock(mutex_);
-  if (!failure_) return;
-  changed_.wait(lock, [&] { return over_; });
-  failure_->raise();
+  const std::lock_guard lock(mutex_);
+  if (failure_) failure_->raise();
 }
 
 bool Watchdog::failed() {
@@ -133,91 +164,120 @@ void Watchdog::fail(const Error& error, bool told) noexcept {
   {
     std::unique_lock lock(mutex_);
     if (failure_ || ending_) {
-      changed_.wait(lock, [&] { return over_ || ending_; });
+      changed_.wait(lock, [&] { return aborting_ || ending_; });
       return;
     }
     failure_ = error;
   }
-  tell_and_abort(error, told);
-  {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
+  if (!told) {
+    const RankFailure failure{arguments_.number(arguments_.rank), error.what()};
+    limited([&] { mail_->tell(failure); }, kToTell, [this] { mail_->hang_up(); });
+    // A kernel that is aborted lets its peers' kernels go on, without data: they hear of it first.
+    std::this_thread::sleep_for(kToHear);
   }
-  changed_.notify_all();
-}
-
-// Peers first: an abort that hangs ends this process.
-void Watchdog::tell_and_abort(const Error& error, bool told) noexcept {
-  std::mutex mutex;
-  std::condition_variable done;
-  int steps = 0;
-  const auto step = [&](const std::function<void()>& body) {
-    return std::thread([&, body] {
-      body();
-      const std::lock_guard lock(mutex);
-      ++steps;
-      done.notify_all();
+  // The rank reports meanwhile why it fails; a process that is gone could not.
+  const auto abort = [this, why = std::string(error.what())] {
+    limited(ends_.abort, kToAbort, [&] {
+      log(LogLevel::error,
+          fmt::format(
+              "{}; and NCCL has not ended its communicators {} s after it was told to: this "
+              "process ends, since its GPU would wait for ever",
+              why,
+              std::chrono::seconds(kToAbort).count()));
+      std::abort();
     });
   };
-  const auto ended = [&](int wanted, Clock::duration within) {
-    std::unique_lock lock(mutex);
-    return done.wait_for(lock, within, [&] { return steps >= wanted; });
-  };
-  std::thread teller = step([&] {
-    if (!told) mail_->tell({arguments_.number(arguments_.rank), error.what()});
-  });
-  if (!ended(1, kToTell)) mail_->hang_up();
-  teller.join();
-  std::thread aborter = step(ends_.abort);
-  if (!ended(2, kToAbort)) {
-    log(LogLevel::error,
-        fmt::format("{}; and NCCL has not ended its communicators {} s after it was told to: this "
-                    "process ends, since its GPU would wait for ever",
-                    error.what(),
-                    std::chrono::seconds(kToAbort).count()));
-    std::abort();
+  try {
+    aborter_ = std::thread(abort);
+  } catch (const std::system_error&) {  // the system has no more of them
+    abort();
   }
-  aborter.join();
+  {
+    const std::lock_guard lock(mutex_);
+    aborting_ = true;
+  }
+  changed_.notify_all();
 }
 
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
   while (!ending_ && !failure_) {
+    stood_still_.look();  // the looks below may take long
     changed_.wait_for(lock, kLook, [&] { return ending_ || failure_.has_value(); });
+    const Clock::duration stood_still = stood_still_.look(kLook);
     if (ending_ || failure_) return;
     lock.unlock();
-    look();
+    look(stood_still);
     lock.lock();
   }
 }
 
-void Watchdog::look() {
-  std::optional<Error> found;
+std::optional<Watchdog::Item> Watchdog::front(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  const std::deque<Item>& items = watched_[stream];
+  return items.empty() ? std::nullopt : std::optional(items.front());
+}
+
+void Watchdog::pop(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  std::deque<Item>& items = watched_[stream];
+  events_.give_back(items.front().begin);
+  events_.give_back(items.front().end);
+  items.pop_front();
+}
+
+// CUDA is asked without the lock: a question may block beside another thread's call, and check()
+// and fail() must not wait for that. Only this thread takes items away.
+void Watchdog::look(Clock::duration stood_still) {
+  std::vector<cudaStream_t> streams;
   {
     const std::lock_guard lock(mutex_);
-    const Clock::duration stood_still = stood_still_.look(kLook);
-    for (auto& [stream, items] : watched_) {
-      while (!items.empty() && reached(items.front().end)) {
-        events_.give_back(items.front().begin);
-        events_.give_back(items.front().end);
-        items.pop_front();
+    for (const auto& [stream, items] : watched_) streams.push_back(stream);
+  }
+  std::optional<Error> found;
+  std::string waiting;
+  for (cudaStream_t stream : streams) {
+    while (auto item = front(stream)) {
+      if (reached(item->end)) {
+        pop(stream);
+        continue;
       }
-      if (!found && !items.empty()) found = late(items.front(), stood_still);
+      if (!found) found = late(stream, *item, stood_still);
+      if (waiting.empty()) waiting = item->text();
+      break;
     }
   }
   // What NCCL knows says more than that time is up.
-  if (auto told = ends_.ask()) found = std::move(told);
-  if (found) fail(*found);
+  if (auto told = ends_.ask()) {
+    if (!waiting.empty()) told->add(ErrorFrame::Kind::collective, waiting);
+    found = std::move(told);
+  }
+  if (!found) return;
+  const bool of_peer = found->kind() == ErrorKind::peer_failed;
+  if (of_peer) {  // a lost connection: why it was lost is on its way through the store
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 1s, [&] { return ending_ || failure_.has_value(); });
+    if (ending_ || failure_) return;
+  }
+  fail(*found, of_peer);  // others would take this rank for the one that failed
 }
 
-std::optional<Error> Watchdog::late(Item& item, Clock::duration stood_still) {
+std::string Watchdog::Item::text() const {
+  return place.text() +
+         (of_graph == 0 ? "" : fmt::format(", one of {} collectives of a graph", of_graph));
+}
+
+std::optional<Error> Watchdog::late(cudaStream_t stream,
+                                    const Item& item,
+                                    Clock::duration stood_still) {
   const Clock::time_point now = Clock::now();
-  if (!item.since) {
-    if (reached(item.begin)) item.since = now;
-    return {};
+  if (!item.since && !reached(item.begin)) return {};
+  const Clock::time_point since = item.since.value_or(now) + stood_still;
+  {
+    const std::lock_guard lock(mutex_);
+    watched_[stream].front().since = since;
   }
-  *item.since += stood_still;
-  const Clock::duration passed = now - *item.since;
+  const Clock::duration passed = now - since;
   if (passed <= arguments_.timeout) return {};
   Error error = timed_out(passed, whom_it_waits_for(*item.place.group));
   if (item.first) {
@@ -227,9 +287,7 @@ std::optional<Error> Watchdog::late(Item& item, Clock::duration stood_still) {
         "does not lead to the others, NCCL_SOCKET_IFNAME names the right one; where GPUs of a "
         "host cannot reach each other, NCCL_P2P_DISABLE=1 goes around");
   }
-  const std::string graph =
-      item.of_graph == 0 ? "" : fmt::format(", one of {} collectives of a graph", item.of_graph);
-  error.add(ErrorFrame::Kind::collective, item.place.text() + graph);
+  error.add(ErrorFrame::Kind::collective, item.text());
   return error;
 }
 

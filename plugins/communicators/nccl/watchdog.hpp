@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,7 +40,7 @@ class Watchdog {
  public:
   struct Ends {
     std::function<std::optional<Error>()> ask;  ///< what NCCL says of its communicators
-    std::function<void()> abort;                ///< all communicators; may hang
+    std::function<void()> abort;                ///< all communicators, at once; may hang
   };
   Watchdog(const CommunicatorArguments& arguments, Ends ends);
   ~Watchdog();
@@ -58,10 +59,10 @@ class Watchdog {
 
   /// Throws the failure that ended communication, if one did.
   void check();
-  /// The first call counts. Returns when communicators are aborted. Any thread.
+  /// The first call counts. Returns when peers are told and aborts have begun. Any thread.
   void fail(const Error& error, bool told = false) noexcept;
   bool failed();
-  /// No further failure: communicators are about to be destroyed.
+  /// No further failure: communicators are about to be destroyed. Returns when aborts are over.
   void stop() noexcept;
 
  private:
@@ -71,12 +72,14 @@ class Watchdog {
     bool first = false;
     cudaEvent_t begin = nullptr, end = nullptr;
     std::optional<Clock::time_point> since = {};
+    std::string text() const;
   };
   void drop(std::map<cudaStream_t, Item>::node_type item);
   void run();
-  void look();
-  std::optional<Error> late(Item& item, Clock::duration stood_still);
-  void tell_and_abort(const Error& error, bool told) noexcept;
+  void look(Clock::duration stood_still);
+  std::optional<Item> front(cudaStream_t stream);
+  void pop(cudaStream_t stream);
+  std::optional<Error> late(cudaStream_t stream, const Item& item, Clock::duration stood_still);
 
   const CommunicatorArguments arguments_;
   Ends ends_;
@@ -86,11 +89,11 @@ class Watchdog {
   std::map<cudaStream_t, std::deque<Item>> watched_;  // the last one's end may be to come
   std::map<cudaStream_t, Item> open_;
   std::optional<Error> failure_;
-  bool over_ = false;    // communicators are aborted
-  bool ending_ = false;  // no failure counts any more
+  bool aborting_ = false;  // it has begun
+  bool ending_ = false;    // no failure counts any more
   StoodStill stood_still_;
   std::unique_ptr<FailureMail> mail_;
-  std::thread thread_;
+  std::thread thread_, aborter_;
 };
 
 }  // namespace tessera::nccl

@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <system_error>
 #include <thread>
 
 #include "settings.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera::nccl {
 
@@ -14,6 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr auto kToEnd = 10s;  // at the end of a run
 constexpr const char* kInit = "ncclCommInitRankConfig";
 
 // Collectives of several communicators on streams of their own: from 2.26 on NCCL then keeps on the
@@ -55,9 +59,13 @@ std::string Links::last_error() {
   return text == nullptr ? "" : text;
 }
 
-Links::Inside::Inside(Links& links) : links_(links) {
-  const std::lock_guard lock(links_.mutex_);
-  if (links_.aborted_) fail("NCCL's communicator is aborted");
+Links::Inside::Inside(Links& links, Watchdog& watchdog) : links_(links) {
+  std::unique_lock lock(links_.mutex_);
+  if (links_.aborted_) {
+    lock.unlock();
+    watchdog.check();
+    fail("NCCL's communicator is aborted");
+  }
   ++links_.inside_;
 }
 
@@ -69,8 +77,8 @@ Links::Inside::~Inside() {
   links_.left_.notify_all();
 }
 
-// An abort frees the communicator. A call that is just under way ends by itself; one that is
-// blocked ends by the abort, which NCCL allows.
+// An abort frees the communicator: a call that is just under way ends first. One that is blocked,
+// for a launch, is on a thread of NCCL's from 2.26 on, which the abort joins.
 void Links::abort() noexcept {
   {
     std::unique_lock lock(mutex_);
@@ -80,12 +88,15 @@ void Links::abort() noexcept {
   library_.abort(comm_);
 }
 
-void Links::finalize() noexcept {
-  if (!aborted_) library_.finalize(comm_);
-}
-
-void Links::destroy() noexcept {
-  if (!std::exchange(aborted_, true)) library_.destroy(comm_);
+void Links::finish(Clock::time_point end) noexcept {
+  library_.finalize(comm_);
+  while (state() == kInProgress && Clock::now() < end) std::this_thread::sleep_for(1ms);
+  if (state() != kSuccess) return abort();
+  {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+  }
+  library_.destroy(comm_);
 }
 
 World::World(const CommunicatorArguments& arguments)
@@ -103,17 +114,20 @@ World::World(const CommunicatorArguments& arguments)
 World::~World() {
   watchdog_->stop();
   if (watchdog_->failed()) return;
-  for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
-    Links& links = **each;
-    links.finalize();
-    const Clock::time_point end = Clock::now() + arguments_.timeout;
-    while (links.state() == kInProgress && Clock::now() < end) std::this_thread::sleep_for(1ms);
-    if (links.state() == kSuccess) {
-      links.destroy();
-    } else {
-      links.abort();
-    }
+  // A peer that has stopped may keep NCCL from ending: then it is left to the end of the process.
+  auto ended = std::make_shared<std::promise<void>>();
+  std::future<void> end = ended->get_future();
+  std::thread thread([all = all_, ended] {
+    for (auto each = all.rbegin(); each != all.rend(); ++each)
+      (*each)->finish(Clock::now() + kToEnd);
+    ended->set_value();
+  });
+  if (end.wait_for(2 * kToEnd) == std::future_status::ready) {
+    thread.join();
+    return;
   }
+  log_warning("NCCL has not ended its communicators: a peer has stopped, or its GPU works on");
+  thread.detach();
 }
 
 void World::agree_on_version() {
@@ -149,6 +163,7 @@ std::shared_ptr<Links> World::made_links_of(const GroupSpec& spec) {
     const std::lock_guard lock(mutex_);
     all_.push_back(made);
   }
+  if (watchdog_->failed()) made->abort();  // it came too late for that of all
   settle(*made, kInit, arguments_.init_timeout);
   return links = std::move(made);
 }
@@ -164,8 +179,10 @@ std::shared_ptr<Links> World::links_of(const GroupSpec& spec) {
 }
 
 void World::settle(Links& links, const char* call, std::chrono::milliseconds most) {
-  const Clock::time_point end = Clock::now() + most;
+  Clock::time_point end = Clock::now() + most;
+  StoodStill stood_still;
   for (int asked = 0;; ++asked) {
+    end += stood_still.look();
     watchdog_->check();
     const int state = links.state();
     if (state == kSuccess) return watchdog_->check();
@@ -212,13 +229,23 @@ std::optional<Error> World::ask() {
   return {};
 }
 
+// At once: an abort waits for what its communicator has launched, which may wait on the GPU for
+// another one's.
 void World::abort_all() noexcept {
   std::vector<std::shared_ptr<Links>> all;
   {
     const std::lock_guard lock(mutex_);
     all = all_;
   }
-  for (const auto& links : all) links->abort();
+  std::vector<std::thread> threads;
+  for (const auto& links : all) {
+    try {
+      threads.emplace_back([links] { links->abort(); });
+    } catch (const std::system_error&) {  // the system has no more of them
+      links->abort();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace tessera::nccl

@@ -23,8 +23,8 @@ class Links {
   /// While the rank's thread is inside calls of NCCL that take the communicator.
   class Inside {
    public:
-    /// Throws Error where it is aborted.
-    explicit Inside(Links& links);
+    /// Where it is aborted, throws why.
+    Inside(Links& links, Watchdog& watchdog);
     ~Inside();
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
@@ -39,8 +39,8 @@ class Links {
   std::string last_error();
   /// Ends what is under way, here; may hang. Once.
   void abort() noexcept;
-  void finalize() noexcept;
-  void destroy() noexcept;
+  /// Ends it together with its peers, or here alone where that takes longer.
+  void finish(Clock::time_point end) noexcept;
   /// Has a collective of these ranks been enqueued?
   bool used = false;
 

@@ -53,12 +53,12 @@ TEST(NcclLibrary, NamesAMissingFunction) {
 TEST(NcclLibrary, IsNotTooOld) {
   nccl::Library old{};
   old.version = [](int* version) {
-    *version = 21605;
+    *version = 22507;
     return 0;
   };
   EXPECT_THAT(testing::error_of([&] { nccl::require_version(old); }),
-              AllOf(HasSubstr("needs NCCL 2.17.0 or later, and "),
-                    HasSubstr(" is 2.16.5: install a newer")));
+              AllOf(HasSubstr("needs NCCL 2.26.0 or later, and "),
+                    HasSubstr(" is 2.25.7: install a newer")));
 }
 
 TEST(NcclLibrary, HasTheVendorsConstants) {
