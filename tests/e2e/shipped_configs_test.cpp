@@ -158,6 +158,9 @@ TEST(ShippedConfigs, ForGpusPassAndFitTheirHosts) {
     plan.insert(plan.end(), {"--hardware", file_of("hardware/h100-dgx")});
     const ProcessResult checked = run_tessera(check), planned = run_tessera(plan);
     EXPECT_EQ(checked.exit_code, 0) << checked.err;
+    check.insert(check.end(), {"--set", "comm.type=auto"});  // is nccl on the device cuda
+    const ProcessResult automatic = run_tessera(check);
+    EXPECT_EQ(automatic.exit_code, 0) << automatic.err;
     EXPECT_EQ(planned.exit_code, 0) << planned.err;
     EXPECT_THAT(planned.out,
                 ::testing::AllOf(HasSubstr("it fits"),

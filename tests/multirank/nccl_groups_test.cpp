@@ -278,6 +278,14 @@ TEST(NcclFailureDeathTest, AnAbortThatDoesNotReturnEndsTheProcess) {
               "NCCL has not ended its communicators 10 s after it was told to: this process ends");
 }
 
+TEST(NcclVersions, AreToldInTheFirstLines) {
+  EXPECT_THAT(run_nccl({},
+                       [](TestRank& rank) {
+                         require(rank.communicator.library() == "NCCL 2.28.9", "another library");
+                       }),
+              Each(IsEmpty()));
+}
+
 TEST(NcclVersions, HaveToBeTheSameOnAllRanks) {
   const EnvironmentVariable planted(kPlanted, "mixed");
   const auto errors = run_nccl({.init_timeout = kTimeout}, [](TestRank&) {});

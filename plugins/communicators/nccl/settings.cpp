@@ -1,10 +1,10 @@
 #include "settings.hpp"
 
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "library.hpp"

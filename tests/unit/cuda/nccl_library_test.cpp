@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "plugins/communicators/nccl/library.hpp"
+#include "plugins/communicators/nccl/settings.hpp"
 #include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
@@ -59,6 +60,13 @@ TEST(NcclLibrary, IsNotTooOld) {
   EXPECT_THAT(testing::error_of([&] { nccl::require_version(old); }),
               AllOf(HasSubstr("needs NCCL 2.26.0 or later, and "),
                     HasSubstr(" is 2.25.7: install a newer")));
+}
+
+TEST(NcclSettings, LittleSharedMemoryIsTold) {
+  EXPECT_THAT(
+      nccl::shared_memory_warning(i64{64} << 20),
+      ::testing::StartsWith("/dev/shm has 64.0 MiB, and NCCL takes some for each pair of "));
+  EXPECT_EQ(nccl::shared_memory_warning(i64{1} << 30), "");
 }
 
 TEST(NcclLibrary, HasTheVendorsConstants) {

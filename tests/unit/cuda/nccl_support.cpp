@@ -1,2 +1,3 @@
-// The loader of NCCL, which is part of the plugin `nccl` alone.
+// What is part of the plugin `nccl` alone and tested without it.
 #include "plugins/communicators/nccl/library.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "plugins/communicators/nccl/settings.cpp"  // NOLINT(bugprone-suspicious-include)
