@@ -56,13 +56,19 @@ def run(part, target):
                                 {**settings, **staged(ranks), **more})
         settings |= QUICK
     rows = [row for row in ROWS if not target.quick or row[0] in QUICK_ROWS]
+    compare_with_one_rank(part, target, rows, settings, staged)
+
+
+def compare_with_one_rank(part, target, rows, settings, joined):
+    """Trains each row, and one rank of its configuration, two at a time. `joined(ranks)` has the
+    settings by which ranks are joined. False where one rank does not train."""
 
     def train(name, config, more):
         return target.train(part, [config], name, {**settings, **more})
 
     def compare(row, one):
         name, ranks, more, config = row
-        several = train(f"ranks-{ranks}", config, {**staged(ranks), **more})
+        several = train(f"ranks-{ranks}", config, {**joined(ranks), **more})
         problem = several.ended.why() if several.ended.code else difference(
             several.numbers(), one[config].numbers())
         part.check(name, problem, ranks=ranks)
@@ -73,6 +79,7 @@ def run(part, target):
         for config, training in one.items():
             if training.ended.code:
                 part.check(f"one rank of {config}", training.ended.why())
-                return
+                return False
         for done in [pool.submit(compare, row, one) for row in rows]:
             done.result()
+    return True

@@ -1,10 +1,10 @@
 """Ranks over NCCL. They share this one GPU, so NCCL joins them by sockets (NCCL_HOSTID)."""
 
 import signal
-from concurrent.futures import ThreadPoolExecutor
 
 from lost_rank import lose_rank
-from parts.layouts import DATA, DENSE, EXPERTS, PIPELINE, SETTINGS, TENSOR, ZERO, difference
+from parts.layouts import (DATA, DENSE, EXPERTS, PIPELINE, SETTINGS, TENSOR, ZERO,
+                           compare_with_one_rank)
 
 LIMIT_S = 45
 ROWS = [
@@ -26,26 +26,8 @@ def run(part, target):
         part.skipped("ranks over NCCL", "the emulated one joins threads of one process only")
         return
     settings = {**SETTINGS, "data.path": target.text()}
-
-    def train(name, config, more):
-        return target.train(part, [config], name, {**settings, **more})
-
-    def compare(row, one):
-        name, ranks, more, config = row
-        several = train(f"nccl-{ranks}", config, {**over_nccl(ranks), **more})
-        problem = several.ended.why() if several.ended.code else difference(
-            several.numbers(), one[config].numbers())
-        part.check(name, problem, ranks=ranks)
-
-    configs = sorted({row[3] for row in ROWS})
-    with ThreadPoolExecutor(2) as pool:
-        one = dict(zip(configs, pool.map(lambda config: train("one", config, {}), configs)))
-        for config, training in one.items():
-            if training.ended.code:
-                part.check(f"one rank of {config}", training.ended.why())
-                return
-        for done in [pool.submit(compare, row, one) for row in ROWS]:
-            done.result()
+    if not compare_with_one_rank(part, target, ROWS, settings, over_nccl):
+        return
     for name, number in (("a killed rank", signal.SIGKILL), ("a stopped rank", signal.SIGSTOP)):
         lost(part, target, settings, name, number)
 
