@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -131,6 +132,10 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   }
   return bits;
 }
+inline int __ffs(int bits) {
+  return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
+}
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) == 0xffffffffU;

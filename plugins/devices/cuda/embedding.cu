@@ -1,8 +1,6 @@
 // Rows of a table, and the gradient of the table.
 #include "tessera/ops/embedding.hpp"
 
-#include <bit>
-
 #include "kernels.hpp"
 #include "packs.hpp"
 
@@ -86,7 +84,7 @@ __global__ void table_gradient(TableGradient<T, S> of) {
       for (int k = 0; k < kAhead; ++k) {
         unsigned hits = __ballot_sync(kAllLanes, mine[k] >= 0);
         while (hits != 0) {
-          const int hit = std::countr_zero(hits);
+          const int hit = first_of(hits);
           hits &= hits - 1;
           add_row(begin + k * kWarp + hit, __shfl_sync(kAllLanes, mine[k], hit));
         }

@@ -5,6 +5,10 @@
 // (__shfl_sync, __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync), votes (__any_sync, __all_sync,
 // __ballot_sync, __syncthreads_or), and no other part of CUDA. Blocks have a multiple of 32
 // threads, and all lanes of a warp take part in a shuffle or vote.
+//
+// In a kernel, functions of std are those that tests/lint/kernels.py knows. Others may be wrong
+// without a word: nvcc 13.0 compiles std::countr_zero to the constant 32 and std::bit_width to 0,
+// since it has no such builtins of g++ and takes the lines after them for unreachable.
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -203,6 +207,12 @@ void with_accumulator(DType dtype, F&& f) {
   }
   f(T{});
 }
+
+/// The lowest of the lanes that a vote names, at least one, and how many it names.
+__device__ __forceinline__ int first_of(unsigned lanes) {
+  return __ffs(static_cast<int>(lanes)) - 1;
+}
+__device__ __forceinline__ int count_of(unsigned lanes) { return __popc(lanes); }
 
 /// The sum, or the largest, over a warp: the same in all lanes, in a fixed order.
 template <class T>

@@ -1,7 +1,5 @@
 // Products of the rows of experts: grouped_matmul, grouped_weight, those of 16-bit types on tensor
 // cores. How many rows an expert has is read by the kernels, so the host never waits for it.
-#include <bit>
-
 #include "kernels.hpp"
 #include "product_tensor_tiles.hpp"
 #include "tessera/ops/moe.hpp"
@@ -63,7 +61,7 @@ __device__ ExpertTile find_tile(const ExpertRows& of, i64 columns, i64 number) {
     const i64 last_tile = tile + sum_up_to_lane(tiles * columns);
     const unsigned beyond = __ballot_sync(kAllLanes, number < last_tile);
     if (beyond != 0) {
-      const int found = std::countr_zero(beyond);
+      const int found = first_of(beyond);
       const auto of_found = [&](i64 value) { return __shfl_sync(kAllLanes, value, found); };
       const i64 place = number - of_found(last_tile - tiles * columns);
       const i64 in_column = of_found(tiles);

@@ -5,8 +5,6 @@
 // atomics, and choices stay in their order.
 #include "orders.hpp"
 
-#include <bit>
-
 #include "kernels.hpp"
 #include "warp_scan.hpp"
 
@@ -31,16 +29,15 @@ __device__ unsigned lanes_of(u32 key, int bits) {
 template <class F>
 __device__ void for_choices(const ChoiceTiles& of, i64 begin, i64 end, i32* table, F f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int bits = static_cast<int>(std::bit_width(static_cast<u64>(of.keys)));
   for (i64 first = begin; first < end; first += kWarp) {
     const i64 choice = first + lane;
     const bool here = choice < end;
     // One more key is for lanes without a choice.
     const i64 key = here ? of.key(choice) : of.keys;
-    const unsigned same = lanes_of(static_cast<u32>(key), bits);
+    const unsigned same = lanes_of(static_cast<u32>(key), of.key_bits);
     if (here) f(choice, same, table[key]);
     __syncwarp();
-    if (here && std::countr_zero(same) == lane) table[key] += std::popcount(same);
+    if (here && first_of(same) == lane) table[key] += count_of(same);
     __syncwarp();
   }
 }
@@ -111,7 +108,7 @@ __global__ void sort_by_expert(
   i64 begin, end;
   of.range(0, tile, begin, end);
   for_choices(of, begin, end, table, [&](i64 choice, unsigned same, i32 place) {
-    place += std::popcount(same & ((1U << lane) - 1));
+    place += count_of(same & ((1U << lane) - 1));
     order[place] = static_cast<i32>(choice);
     inverse[choice] = place;
   });

@@ -18,6 +18,7 @@ struct ChoiceTiles {
   i64 rows, k, all;
   SequenceRows sequence;
   i64 keys, tiles;  // tiles of a sequence
+  int key_bits;     // of a key, and of `keys`
 
   ChoiceTiles(const TensorArg& choices,
               i64 all,
@@ -30,8 +31,14 @@ struct ChoiceTiles {
         all(all),
         sequence(sequence),
         keys(all + 1),
-        tiles(blocks_for(rows_of_sequence() * k, kTile)) {}
+        tiles(blocks_for(rows_of_sequence() * k, kTile)),
+        key_bits(bits_of(keys)) {}
 
+  static constexpr int bits_of(i64 key) {
+    int bits = 0;
+    while (key >> bits != 0) ++bits;
+    return bits;
+  }
   i64 rows_of_sequence() const {
     return sequence.positions == 0 ? rows : std::min(rows, sequence.positions);
   }
