@@ -84,6 +84,12 @@ struct Matrix {
   }
 };
 
+/// Whether no load can take two of its 16-bit values.
+bool in_ones(const Matrix& matrix) {
+  return (matrix.layout.type == kFp16 || matrix.layout.type == kBf16) &&
+         (matrix.layout.leading_dimension % 2 != 0 || !is_aligned(matrix.values, 4));
+}
+
 struct Work {
   Product product;
   double alpha, beta;
@@ -110,6 +116,8 @@ void multiply_now(const Work& work) {
   for (i64 n = 0; n < inner * rows; ++n) {
     left[static_cast<std::size_t>(n)] = factor(work.a, n % rows, n / rows);
   }
+  // As cuBLASLt 13.1 on an H200 does, before it adds a bias.
+  const bool rounds_first = in_ones(work.a) || in_ones(work.b) || in_ones(work.c);
   std::vector<Sum> sums(static_cast<std::size_t>(rows));
   for (i64 j = 0; j < columns; ++j) {
     std::fill(sums.begin(), sums.end(), Sum(0));
@@ -122,10 +130,15 @@ void multiply_now(const Work& work) {
       Sum value = static_cast<Sum>(work.alpha) * sums[static_cast<std::size_t>(i)];
       if (work.beta != 0) value += static_cast<Sum>(work.beta * work.c(i, j));
       const Layout& to = work.c.layout;
+      const i64 at = i + j * to.leading_dimension;
       if (work.product.epilogue == kBias) {
+        if (rounds_first) {
+          write(work.d, at, to.type, static_cast<double>(value));
+          value = static_cast<Sum>(read(work.d, at, to.type));
+        }
         value += static_cast<Sum>(read(work.product.bias, i, to.type));
       }
-      write(work.d, i + j * to.leading_dimension, to.type, static_cast<double>(value));
+      write(work.d, at, to.type, static_cast<double>(value));
     }
   }
 }

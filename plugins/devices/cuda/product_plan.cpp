@@ -24,6 +24,15 @@ i64 row_stride(const TensorArg& matrix) {
   return matrix.shape[0] == 1 ? matrix.shape[1] : matrix.strides[0];
 }
 
+/// Whether cuBLASLt might round a product before it adds the bias, and then the sum. Its kernels
+/// for 16-bit values of which no load can take two do so (13.1 on an H200).
+bool rounds_before_bias(const ProductKey& key) {
+  const auto alone = [](i64 stride, int align) { return stride % 2 != 0 || align < 4; };
+  return key.bias && dtype_size(key.data) == 2 && dtype_size(key.out) == 2 &&
+         (alone(key.stride_a, key.align_a) || alone(key.stride_b, key.align_b) ||
+          alone(key.stride_out, key.align_out));
+}
+
 int type_of(DType dtype) {
   switch (dtype) {
     case DType::fp64:
@@ -115,6 +124,7 @@ ProductPlan::ProductPlan(const lt::Library& library,
       context_(context),
       doubles_(key.data == DType::fp64),
       accumulate_(key.accumulate) {
+  if (rounds_before_bias(key)) return;
   const bool fast = tf32 && key.data == DType::fp32;
   lt::Product* product = nullptr;
   library.check(library.product_create(

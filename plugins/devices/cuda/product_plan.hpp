@@ -41,7 +41,8 @@ using LtOwned = std::unique_ptr<T, LtDestroy>;
 /// A product as cuBLASLt computes it.
 class ProductPlan {
  public:
-  /// Chooses the algorithm, or has none: see found(). `tf32`: products of fp32 in TF32.
+  /// Chooses the algorithm, or has none that rounds once: see found(). `tf32`: products of fp32 in
+  /// TF32.
   ProductPlan(const lt::Library& library, lt::Context* context, const ProductKey& key, bool tf32);
 
   /// Whether the library has an algorithm, and what it said if it has none.

@@ -3,7 +3,7 @@ more than 2^31 elements, dropout masks against the CPU's. All at once: none meas
 
 from concurrent.futures import ThreadPoolExecutor
 
-LIMIT_S = 90
+LIMIT_S = 60
 DTYPES = ("fp32", "bf16", "fp16")
 SOME = ("--operation", "layernorm", "--operation", "gelu")  # tests_unit has all on the emulator
 

@@ -6,7 +6,7 @@ from lost_rank import lose_rank
 from parts.layouts import (DATA, DENSE, EXPERTS, PIPELINE, SETTINGS, TENSOR, ZERO,
                            compare_with_one_rank)
 
-LIMIT_S = 45
+LIMIT_S = 75
 ROWS = [
     ("tensor, pipeline", 4, {**TENSOR, **PIPELINE}, DENSE),
     ("tensor", 2, TENSOR, DENSE),
