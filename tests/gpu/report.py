@@ -18,9 +18,10 @@ import json
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
-from record import BAD, STATES
+from record import STATES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -62,16 +63,14 @@ def machine(about):
 
 
 def state(results):
-    """Goes on in a sentence that begins with "it is"."""
+    """Goes on in a sentence that begins with "it is", within a line."""
     if not results:
         return NOT_YET
     newest = results[0]
     counts = {one: sum(row["state"] == one for _, row in rows_of(newest)) for one in STATES}
-    bad = [f"{part} {table['state']}" for part, table in newest["parts"].items()
-           if table["state"] in BAD]
-    said = f"{counts['passed']} checks passed, {counts['failed']} failed"
-    return f"run on one GPU ({machine(newest['about'])}): {said}" + (
-        f"; {', '.join(bad)}" if bad else "")
+    gpu = newest["about"]["gpu"].removeprefix("NVIDIA ")
+    return (f"tested on one {gpu} ({newest['about']['date'][:10]}): "
+            f"{counts['passed']} passed, {counts['failed']} failed")
 
 
 def number(value):
@@ -110,8 +109,11 @@ def measured_table(content):
 
 
 def failures(content):
-    return [f"- `{name}`, {row['name']}: {' '.join(row['why'].split())[:200]}"
+    """Why rows failed."""
+    said = [f"- `{name}`, {row['name']}: {' '.join(row['why'].split())[:200]}"
             for name, row in rows_of(content) if row["state"] == "failed"]
+    return [textwrap.fill(one, 100, subsequent_indent="  ", break_on_hyphens=False)
+            for one in said]
 
 
 def tables(results):
@@ -201,8 +203,7 @@ old
 
 <!-- /gpu -->
 """
-AFTER = """A <!-- gpu:state -->run on one GPU (NVIDIA H100 80GB, driver 580.1, 2031-02-03, \
-abc123): 1 checks passed, 1 failed; kit failed<!-- /gpu -->.
+AFTER = """A <!-- gpu:state -->tested on one H100 80GB (2031-02-03): 1 passed, 1 failed<!-- /gpu -->.
 <!-- gpu:tables -->
 
 **NVIDIA H100 80GB, driver 580.1, 2031-02-03, abc123.** Several GPUs have never run.
