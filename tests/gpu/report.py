@@ -203,7 +203,8 @@ old
 
 <!-- /gpu -->
 """
-AFTER = """A <!-- gpu:state -->tested on one H100 80GB (2031-02-03): 1 passed, 1 failed<!-- /gpu -->.
+AFTER = """A <!-- gpu:state -->tested on one H100 80GB (2031-02-03): 1 passed, 1 failed\
+<!-- /gpu -->.
 <!-- gpu:tables -->
 
 **NVIDIA H100 80GB, driver 580.1, 2031-02-03, abc123.** Several GPUs have never run.
