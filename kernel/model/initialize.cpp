@@ -57,6 +57,15 @@ void write_initial(Parameter& parameter,
 
 }  // namespace
 
+std::vector<double> initial_values(const Buffer& buffer) {
+  std::vector<double> values(static_cast<std::size_t>(buffer.local.elements()), buffer.initial);
+  if (!buffer.constant()) return values;
+  parallel_for(buffer.local.elements(), 1024, [&](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) values[static_cast<std::size_t>(i)] = buffer.values(i);
+  });
+  return values;
+}
+
 void initialize(Parameter& parameter, u64 seed, Device& device) {
   const i64 elements = parameter.local.elements();
   initialize(parameter, {{0, elements}, parameter.main.view({elements})}, seed, device);

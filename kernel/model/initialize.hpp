@@ -1,5 +1,8 @@
 #pragma once
+#include <vector>
+
 #include "kernel/model/owned_values.hpp"
+#include "tessera/base/buffer.hpp"
 #include "tessera/device/device.hpp"
 #include "tessera/parameter.hpp"
 
@@ -11,6 +14,9 @@ namespace tessera {
 void initialize(Parameter& parameter, const OwnedValues& main, u64 seed, Device& device);
 /// The same of a parameter whose main values are all here.
 void initialize(Parameter& parameter, u64 seed, Device& device);
+
+/// One for each element.
+std::vector<double> initial_values(const Buffer& buffer);
 
 /// Copies main values to the compute form where that is memory of its own.
 void refresh_compute(Parameter& parameter, const OwnedValues& main, Device& device);

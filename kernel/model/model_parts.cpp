@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "kernel/model/host_values.hpp"
+#include "kernel/model/initialize.hpp"
 #include "tessera/error.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -145,8 +147,22 @@ void ModelParts::declare(const std::vector<LossInfo>& losses,
 }
 
 Buffer& ModelParts::declare(const BufferSpec& spec, const std::string& scope, DType main) {
+  const bool constant = static_cast<bool>(spec.values);
+  require(!constant || !spec.saved, "constant \"{}\" of {} cannot be saved", spec.name, scope);
+  require(constant || spec.share.empty(), "\"{}\" is shared, and no constant", spec.share);
   auto buffer = std::make_unique<Buffer>();
   buffer->name = scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
+  if (!spec.share.empty()) {
+    buffer->name = spec.share;
+    const auto known = std::ranges::find(buffers_, buffer->name, [](auto& b) { return b->name; });
+    if (known != buffers_.end()) {
+      require((*known)->constant() && (*known)->logical == spec.shape &&
+                  (*known)->dtype == spec.dtype.value_or(main),
+              "constant \"{}\" is declared with two shapes or dtypes",
+              buffer->name);
+      return **known;
+    }
+  }
   require(
       find(buffer->name) == nullptr &&
           std::ranges::none_of(buffers_, [&](const auto& b) { return b->name == buffer->name; }),
@@ -161,6 +177,7 @@ Buffer& ModelParts::declare(const BufferSpec& spec, const std::string& scope, DT
   buffer->logical = buffer->local = spec.shape;
   buffer->initial = spec.initial;
   buffer->saved = spec.saved;
+  buffer->values = spec.values;
   buffer->layout = ParameterLayout(spec.shape, {}, Placement::replicated(), mesh_);
   return *buffers_.emplace_back(std::move(buffer));
 }
@@ -175,6 +192,10 @@ void ModelParts::allocate_buffers(Device& device) {
 void ModelParts::initialize_buffers(Device& device, bool saved) {
   for (const auto& b : buffers_) {
     if (b->saved && !saved) continue;
+    if (b->constant()) {
+      write_values(device, b->value, initial_values(*b));
+      continue;
+    }
     Operation<FillArgs>(device).launch(
         device.stream(), device.pool(), {b->value.arg(), b->initial});
   }

@@ -15,6 +15,7 @@
 #include "tessera/observer.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/plugin.hpp"
+#include "tessera/rotary.hpp"
 #include "tessera/schedule.hpp"
 #include "tessera/tape.hpp"
 
@@ -35,6 +36,7 @@ Module::~Module() = default;
 Model::~Model() = default;
 TokenDispatcher::~TokenDispatcher() = default;
 Router::~Router() = default;
+Rotary::~Rotary() = default;
 
 StepSink::~StepSink() = default;
 Gradients::~Gradients() = default;

@@ -20,6 +20,7 @@ std::vector<OpCase> core_op_cases(DType dtype) {
   add_norm_cases(cases);
   add_elementwise_cases(cases);
   add_embedding_cases(cases);
+  add_rotary_cases(cases);
   add_attention_cases(cases);
   add_cross_entropy_cases(cases);
   add_router_cases(cases);

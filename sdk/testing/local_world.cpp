@@ -100,7 +100,7 @@ class ThreadRank final : public LocalRank {
     for (std::size_t i = buffers_before; i < parts_.buffers().size(); ++i) {
       Buffer& b = *parts_.buffers()[i];
       b.value = context().empty(b.local, b.dtype);
-      write(b.value, std::vector<double>(static_cast<std::size_t>(b.local.elements()), b.initial));
+      write(b.value, initial_values(b));
     }
     return made;
   }

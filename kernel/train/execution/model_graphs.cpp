@@ -79,7 +79,9 @@ CapturedPhases ModelGraphs::captured(const Segment& segment, const TracedChunk& 
         entry.layers, [&](int layer) { return std::ranges::count(numbers, layer) > 0; });
     if (here) out.parameters.push_back(entry.parameter.get());
   }
-  for (const auto& buffer : model_.parts().buffers()) out.written.push_back(buffer->value);
+  for (const auto& buffer : model_.parts().buffers()) {
+    if (!buffer->constant()) out.written.push_back(buffer->value);
+  }
   return out;
 }
 

@@ -1,8 +1,11 @@
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "context_attention.hpp"
-#include "tessera/build.hpp"
+#include "tessera/base/hash.hpp"
 #include "tessera/plugin.hpp"
+#include "tessera/rotary.hpp"
 
 namespace tessera {
 
@@ -12,12 +15,14 @@ class SelfAttention final : public Layer {
  public:
   struct Config {
     i64 hidden = 0, heads = 0;
-    Auto<i64> kv_heads;
+    Auto<i64> kv_heads, head_size;
     i64 layers = 1;
     double dropout = 0;
     bool causal = true;
     std::string context = "ring";
     double init_std = 0.02;
+    i64 positions = 0;
+    Component<Rotary> rotary{"", {}};
     Component<Module> qkv{"column_linear", {}};
     Component<Module> proj{"row_linear", {}};
     static void describe(Schema<Config>& s) {
@@ -33,6 +38,17 @@ class SelfAttention final : public Layer {
           .at_most(kMostFeatures)
           .megatron("--num-query-groups")
           .also("num_key_value_heads --group-query-attention");
+      s.field("head_size",
+              &Config::head_size,
+              "features of a head; \"auto\": hidden / heads, which has to divide then")
+          .at_least(1)
+          .at_most(kMostFeatures)
+          .megatron("--kv-channels")
+          .also("head_dim");
+      s.field("positions", &Config::positions, "rows of the table of rotary angles")
+          .from("model.positions")
+          .at_least(1)
+          .at_most(kMostPositions);
       model_fields::layers(s);
       model_fields::dropout(s, "of the attention probabilities").megatron("--attention-dropout");
       s.field("causal", &Config::causal, "a position attends to itself and earlier ones only")
@@ -43,6 +59,9 @@ class SelfAttention final : public Layer {
           .one_of({"ring", "allgather", "all_to_all"})
           .megatron("--cp-comm-type");
       model_fields::init_std(s);
+      s.slot("rotary", &Config::rotary, "how positions turn queries and keys; none: they do not")
+          .megatron("--position-embedding-type")
+          .also("rope_scaling rope_parameters");
       s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
       s.slot("proj", &Config::proj, "projection of the heads' results");
     }
@@ -58,7 +77,7 @@ class SelfAttention final : public Layer {
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
       build.reject(key, fmt::format("{} {} does not divide into {}", what, a, b));
     };
-    if (config.hidden % config.heads != 0) {
+    if (!config.head_size && config.hidden % config.heads != 0) {
       reject("heads", "hidden size", config.hidden, config.heads);
     }
     if (config.heads % kv_heads != 0) reject("kv_heads", "heads", config.heads, kv_heads);
@@ -66,7 +85,7 @@ class SelfAttention final : public Layer {
               .sequence = build.batch().sequence,
               .heads = build.divide(config.heads, "heads", "heads"),
               .kv_heads = build.divide(kv_heads, "kv_heads", "key and value heads"),
-              .head_dim = config.hidden / config.heads};
+              .head_dim = config.head_size.value_or(config.hidden / config.heads)};
     const i64 q = config.heads * shape_.head_dim, kv = kv_heads * shape_.head_dim;
     qkv_ = build.child("qkv",
                        config.qkv,
@@ -83,6 +102,7 @@ class SelfAttention final : public Layer {
     spec_.dropout = config.dropout;
     spec_.key = build.random_site("attention");
     spec_.head_offset = build.tensor_region().index() * shape_.heads;
+    make_rotary(config, build);
     choose_method(config, build);
   }
 
@@ -92,14 +112,56 @@ class SelfAttention final : public Layer {
              .incremental = incremental,
              .run =
                  [this](Context& cx, Bundle& b) {
-                   const Tensor qkv = (*qkv_)(cx, b[hidden_]);
+                   Tensor qkv = (*qkv_)(cx, b[hidden_]);
                    b[hidden_] = {};
+                   if (angles_ != nullptr) {
+                     qkv = ops::rotary(cx, std::move(qkv), b[positions_], angles_->value, turned_);
+                   }
                    b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
                  },
              .looks_ahead = spec_.causal ? "" : "attention to later positions"}};
   }
 
  private:
+  // One table on a rank for all layers whose features turn alike.
+  void make_rotary(const Config& config, BuildContext& build) {
+    if (config.rotary.type.empty()) return;
+    positions_ = build.slot("positions");
+    if (shape_.head_dim % 2 != 0) {
+      build.reject(
+          "head_size",
+          fmt::format("rotary positions turn pairs of features, {} is odd", shape_.head_dim));
+    }
+    const RotaryAngles angles =
+        build.child("rotary", config.rotary, {{"head_size", shape_.head_dim}})->angles();
+    const auto pairs = static_cast<i64>(angles.frequencies.size());
+    require(2 * pairs <= shape_.head_dim,
+            "{} pairs of features turn, and a head has {} features",
+            pairs,
+            shape_.head_dim);
+    turned_ = {.heads = shape_.heads + shape_.kv_heads,  // queries lie before keys
+               .head_dim = shape_.head_dim,
+               .interleaved = angles.interleaved};
+    const std::string name = fmt::format("rotary.{:016x}", hash_of(angles));
+    angles_ = &build.buffer(
+        {.name = name,
+         .shape = {config.positions, 2, pairs},
+         .saved = false,
+         .values =
+             [angles, pairs](i64 element) {
+               const i64 pair = element % pairs, row = element / pairs;
+               const double angle = static_cast<double>(row / 2) *
+                                    angles.frequencies[static_cast<std::size_t>(pair)];
+               return angles.scale * (row % 2 == 0 ? std::cos(angle) : std::sin(angle));
+             },
+         .share = name});
+  }
+
+  static u64 hash_of(const RotaryAngles& angles) {
+    const std::span<const double> all(angles.frequencies);
+    return hash64(std::as_bytes(all), hash64(std::as_bytes(std::span(&angles.scale, 1))));
+  }
+
   void choose_method(const Config& config, BuildContext& build) {
     const i64 ranks = build.mesh().size(Axis::context);
     if (ranks == 1) return;
@@ -133,10 +195,12 @@ class SelfAttention final : public Layer {
 
   ContextNames names_;
   ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
-  Slot hidden_, row_ids_;
+  Slot hidden_, row_ids_, positions_;
   CacheSlot cache_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
+  ops::RotaryShape turned_;
+  const Buffer* angles_ = nullptr;   ///< none: positions turn nothing
   ContextMethod* method_ = nullptr;  ///< none: whole samples are here
   std::shared_ptr<Module> qkv_, proj_;
 };

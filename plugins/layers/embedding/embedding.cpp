@@ -4,13 +4,15 @@
 
 namespace tessera {
 
-/// Token embedding, its vocabulary cut over the tensor group, plus learned positions and dropout.
+/// Token embedding, its vocabulary cut over the tensor group, plus learned positions (unless
+/// attention turns by them) and dropout.
 /// Reads the slots "tokens", "positions" and "row_ids" (i64 [n]), writes "hidden" [own rows,
 /// hidden].
 class Embedding final : public Layer {
  public:
   struct Config {
     i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0;
+    bool learned_positions = true;
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
       model_fields::hidden(s);
@@ -19,6 +21,9 @@ class Embedding final : public Layer {
           .from("model.positions")
           .at_least(1)
           .at_most(kMostPositions);
+      s.field("learned_positions",
+              &Config::learned_positions,
+              "adds a table of positions; without one, attention has to know them");
       model_fields::dropout(s, "of the sum of both embeddings").megatron("--hidden-dropout");
       model_fields::init_std(s, "standard deviation of the initial tables");
     }
@@ -38,27 +43,28 @@ class Embedding final : public Layer {
                                       .init = Init::gaussian(config.init_std),
                                       .tags = {"embedding"},
                                       .share = "embedding.weight"});
+    first_ = region_.index() * tokens_table_->local[0];
+    if (!config.learned_positions) return;
     positions_table_ = &build.parameter({.name = "position",
                                          .shape = {config.positions, config.hidden},
                                          .init = Init::gaussian(config.init_std),
                                          .tags = {"embedding"},
                                          .placement = region_.per_row()});
-    first_ = region_.index() * tokens_table_->local[0];
   }
 
   std::vector<Phase> do_phases() override {
     return {{.scope = "embedding", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                // A rank finds the tokens of its part of the vocabulary, and zeros for the others.
-               const Tensor tokens =
+               Tensor sum =
                    region_.leave(cx, ops::embedding(cx, bundle[tokens_], *tokens_table_, first_));
-               const Tensor positions =
-                   ops::embedding(cx, region_.own_rows(bundle[positions_]), *positions_table_);
-               bundle[hidden_] = ops::dropout(cx,
-                                              ops::add(cx, tokens, positions),
-                                              {},
-                                              region_.own_rows(bundle[row_ids_]),
-                                              dropout_,
-                                              key_);
+               if (positions_table_ != nullptr) {
+                 sum = ops::add(
+                     cx,
+                     sum,
+                     ops::embedding(cx, region_.own_rows(bundle[positions_]), *positions_table_));
+               }
+               bundle[hidden_] =
+                   ops::dropout(cx, sum, {}, region_.own_rows(bundle[row_ids_]), dropout_, key_);
              }}};
   }
 
@@ -69,7 +75,7 @@ class Embedding final : public Layer {
   u64 key_;
   i64 first_ = 0;
   Parameter* tokens_table_;
-  Parameter* positions_table_;
+  Parameter* positions_table_ = nullptr;
 };
 
 }  // namespace tessera

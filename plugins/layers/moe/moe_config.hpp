@@ -45,8 +45,7 @@ struct MoeConfig {
             &MoeConfig::activation,
             "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
         .one_of({"swiglu", "gelu"})
-        .structural()
-        .also("--swiglu", "is activation of [model.block.mlp] type = \"moe\" here, and only there");
+        .structural();
     model_fields::init_std(s);
     s.field("sequence_loss",
             &MoeConfig::sequence_loss,

@@ -75,6 +75,16 @@ TESSERA_API Tensor dropout(Context& cx,
 /// Rows of a table; ids outside [first, first + rows of the table) give zero.
 TESSERA_API Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first = 0);
 
+struct RotaryShape {
+  i64 heads = 0, head_dim = 0;  ///< that turn
+  bool interleaved = false;     ///< as RotaryArgs
+};
+/// x [n, features], of whose features the first heads · head_dim are heads that turn by their rows'
+/// positions i64 [n], and the others stay; in place when x was moved in and is the only handle.
+/// table: as RotaryArgs.
+TESSERA_API Tensor rotary(
+    Context& cx, Tensor x, const Tensor& positions, const Tensor& table, const RotaryShape& shape);
+
 struct AttentionShape {
   i64 batch = 0, sequence = 0;
   i64 heads = 0, kv_heads = 0;  ///< on this rank

@@ -13,6 +13,10 @@ T at_least(std::type_identity_t<T> least, std::string_view what, T count) {
   require(count >= least, "{} is {}; it has to be at least {}", what, count, least);
   return count;
 }
+inline double finite(std::string_view what, double number) {
+  require(std::isfinite(number), "{} is {}; it has to be finite", what, number);
+  return number;
+}
 inline double not_negative(std::string_view what, double number) {
   require(std::isfinite(number) && number >= 0,
           "{} is {}; it has to be finite and not negative",

@@ -3,6 +3,7 @@
 #include "sdk/src/shared/component_call.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/layer.hpp"
+#include "tessera/rotary.hpp"
 #include "tessera/router.hpp"
 
 namespace tessera {
@@ -53,6 +54,14 @@ i64 Router::rows_per_sequence() const {
 }
 bool Router::incremental() const {
   return call_component(*this, "incremental", [&] { return do_incremental(); });
+}
+RotaryAngles Rotary::angles() const {
+  return call_component(*this, "angles", [&] {
+    RotaryAngles angles = do_angles();
+    for (const double frequency : angles.frequencies) finite("a frequency", frequency);
+    finite("the scale of cosines and sines", angles.scale);
+    return angles;
+  });
 }
 void Router::end_step(Context& e) {
   call_component(*this, "end_step", [&] { do_end_step(e); });

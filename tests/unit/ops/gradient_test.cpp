@@ -124,6 +124,23 @@ TEST_F(Gradient, Embedding) {
   EXPECT_EQ(gradient_check(cx_, f, {}, all), "");
 }
 
+TEST_F(Gradient, Rotary) {
+  const Tensor table = random({5, 2, 2}, 1);  // any numbers: the operation is linear in x
+  const Tensor positions = bench_.tensor({3}, DType::i64, {4, 0, 2});
+  for (const bool interleaved : {false, true}) {
+    const ops::RotaryShape shape{.heads = 2, .head_dim = 5, .interleaved = interleaved};
+    const auto moved = [&](Context& cx, const Tensors& x) {
+      return Tensors{ops::rotary(cx, ops::scale(cx, x[0], 2), positions, table, shape)};
+    };
+    EXPECT_EQ(gradient_check(cx_, moved, {random({3, 11}, 2)}), "");
+    const auto kept = [&](Context& cx, const Tensors& x) {
+      const Tensor doubled = ops::scale(cx, x[0], 2);
+      return Tensors{ops::rotary(cx, doubled, positions, table, shape), doubled};
+    };
+    EXPECT_EQ(gradient_check(cx_, kept, {random({3, 11}, 2)}), "");
+  }
+}
+
 TEST_F(Gradient, Attention) {
   const ops::AttentionShape shape{
       .batch = 2, .sequence = 4, .heads = 4, .kv_heads = 2, .head_dim = 3};

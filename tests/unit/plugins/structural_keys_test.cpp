@@ -1,5 +1,5 @@
-// Every key of the shipped models, layers, modules and routers is decided: it is structural, or
-// stands here among those that are not.
+// Every key of the shipped models, layers, modules, routers and rotary rules is decided: it is
+// structural, or stands here among those that are not.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,10 +22,12 @@ const std::map<std::string, std::string> kNotStructural = {
     {"vocab", "shapes"},
     {"ffn", "shapes"},
     {"kv_heads", "shapes"},
+    {"head_size", "shapes"},
     {"experts", "shapes"},
     {"shared_ffn", "names and shapes of parameters"},
     {"layers", "names of parameters"},
     {"bias", "names of parameters"},
+    {"learned_positions", "names of parameters"},
     {"bias_rate", "names of buffers"},
     {"vocab_multiple", "storage"},
     {"init_std", "initial values"},
@@ -47,7 +49,7 @@ const std::map<std::string, std::string> kNotStructural = {
 
 std::vector<const ComponentInfo*> components() {
   std::vector<const ComponentInfo*> all;
-  for (const char* kind : {"model", "layer", "module", "router"}) {
+  for (const char* kind : {"model", "layer", "module", "router", "rotary"}) {
     for (const ComponentInfo* info : build_plugins().of_kind(kind)) all.push_back(info);
   }
   return all;
@@ -84,10 +86,25 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
   }
   std::ranges::sort(keys);
   EXPECT_THAT(keys,
-              ElementsAre("gpt.heads",
+              ElementsAre("default.base",
+                          "default.fraction",
+                          "default.interleaved",
+                          "gated_mlp.activation",
+                          "gpt.heads",
                           "gpt.pattern",
                           "gpt.tied_embeddings",
                           "layernorm.eps",
+                          "linear.base",
+                          "linear.factor",
+                          "linear.fraction",
+                          "linear.interleaved",
+                          "llama3.base",
+                          "llama3.factor",
+                          "llama3.fraction",
+                          "llama3.high_frequency_factor",
+                          "llama3.interleaved",
+                          "llama3.low_frequency_factor",
+                          "llama3.original_positions",
                           "lm_head.tied",
                           "mlp.activation",
                           "moe.activation",
@@ -98,7 +115,15 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
                           "top_k.group_top_k",
                           "top_k.groups",
                           "top_k.scale",
-                          "top_k.score"));
+                          "top_k.score",
+                          "yarn.attention_factor",
+                          "yarn.base",
+                          "yarn.beta_fast",
+                          "yarn.beta_slow",
+                          "yarn.factor",
+                          "yarn.fraction",
+                          "yarn.interleaved",
+                          "yarn.original_positions"));
 }
 
 TEST(StructuralKeys, TheTypeOfASlotWhereItComputesWithParameters) {

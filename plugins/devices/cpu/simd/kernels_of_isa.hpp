@@ -6,6 +6,7 @@
 #include "tessera/ops/matmul.hpp"
 #include "tessera/ops/moe.hpp"
 #include "tessera/ops/norm.hpp"
+#include "tessera/ops/rotary.hpp"
 #include "tessera/ops/router.hpp"
 #include "tessera/ops/update.hpp"
 

@@ -19,6 +19,21 @@ template <class V>
   return __builtin_shuffle(a, b, zip_mask(kLanes / 2));
 }
 
+[[gnu::always_inline]] inline I unzip_mask(int first) {
+  I mask;
+  for (int i = 0; i < kLanes; ++i) mask[i] = first + 2 * i;
+  return mask;
+}
+/// The inverse: a0 a1 … and b0 b1 … of what lies as low, high.
+template <class V>
+[[gnu::always_inline]] inline V unzip_even(V low, V high) {
+  return __builtin_shuffle(low, high, unzip_mask(0));
+}
+template <class V>
+[[gnu::always_inline]] inline V unzip_odd(V low, V high) {
+  return __builtin_shuffle(low, high, unzip_mask(1));
+}
+
 /// Transposes a kLanes × kLanes tile: each pass interleaves the rows of the upper half with those
 /// of the lower, and log2(kLanes) such passes make rows columns.
 [[gnu::always_inline]] inline void transpose(F (&rows)[kLanes]) {

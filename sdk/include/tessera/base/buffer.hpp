@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -22,16 +23,25 @@ struct BufferSpec {
   std::optional<DType> dtype = {};  ///< none: that of main parameters; others cannot be saved
   double initial = 0;               ///< value of every element
   bool saved = true;
+  /// Makes it a constant, such as a table of angles: what each element is, by its row-major number,
+  /// rounded once. Nobody writes it and it is not saved.
+  std::function<double(i64 element)> values = {};
+  /// Of a constant: declarations of one share name are one buffer of this name on a rank. All of
+  /// them give the same shape, dtype and values.
+  std::string_view share = {};
 };
 
-/// A buffer of this rank, at a fixed address. Made by BuildContext::buffer. Its layer writes it in
-/// Layer::end_step, and one that is not saved also in phases that train and do not run again for
-/// the backward pass (Context::recomputing).
+/// A buffer of this rank, at a fixed address. Made by BuildContext::buffer. Unless it is a
+/// constant, its layer writes it in Layer::end_step, and one that is not saved also in phases that
+/// train and do not run again for the backward pass (Context::recomputing).
 struct TESSERA_API Buffer : LogicalTensor {
   DType dtype = DType::fp32;
   double initial = 0;
   bool saved = true;
-  Tensor value;  ///< [shape], dense
+  std::function<double(i64 element)> values;  ///< of a constant
+  Tensor value;                               ///< [shape], dense
+
+  bool constant() const { return static_cast<bool>(values); }
 };
 
 }  // namespace tessera

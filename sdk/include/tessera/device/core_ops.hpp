@@ -7,6 +7,7 @@
 #include "tessera/ops/matmul.hpp"
 #include "tessera/ops/moe.hpp"
 #include "tessera/ops/norm.hpp"
+#include "tessera/ops/rotary.hpp"
 #include "tessera/ops/router.hpp"
 #include "tessera/ops/update.hpp"
 
@@ -35,6 +36,7 @@ using CoreOperations = OperationList<MatmulArgs,
                                      CopyArgs,
                                      EmbeddingArgs,
                                      EmbeddingWeightArgs,
+                                     RotaryArgs,
                                      AttentionArgs,
                                      AttentionMergeArgs,
                                      AttentionBackwardArgs,

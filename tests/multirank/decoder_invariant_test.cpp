@@ -1,0 +1,103 @@
+// A decoder as Llama has it (rotary positions, grouped queries, SwiGLU, RMSNorm, no biases) trains
+// to one loss curve under any layout.
+#include <gtest/gtest.h>
+
+#include "invariant_support.hpp"
+#include "layouts_support.hpp"
+
+namespace tessera::testing {
+namespace decoder_invariant_test {
+
+const std::string kRows = "parallel.sequence_parallel=true";
+const Sets kTensor = {"parallel.tensor=2"};
+const Sets kContext = {"parallel.context=2"};
+const Sets kStages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+
+Sets method(std::string_view name) {
+  return {fmt::format("model.block.attention.context=\"{}\"", name)};
+}
+
+const Sets& llama() {
+  static const Sets kModel = {"model.embedding.learned_positions=false",
+                              "model.block.norm.type=\"rmsnorm\"",
+                              "model.head.norm.type=\"rmsnorm\"",
+                              "model.block.attention.rotary.type=\"default\"",
+                              "model.block.attention.kv_heads=2",
+                              "model.block.attention.qkv.bias=false",
+                              "model.block.attention.proj.bias=false",
+                              "model.block.mlp.type=\"gated_mlp\"",
+                              "model.block.mlp.ffn=24",
+                              "model.block.mlp.up.bias=false",
+                              "model.block.mlp.down.bias=false",
+                              "model.tied_embeddings=false"};
+  return kModel;
+}
+// Pairs of neighbours, some features of wider heads, a stretched table.
+const Sets kOther = {"model.block.attention.head_size=10",
+                     "model.block.attention.rotary.type=\"yarn\"",
+                     "model.block.attention.rotary.factor=4.0",
+                     "model.block.attention.rotary.original_positions=8",
+                     "model.block.attention.rotary.fraction=0.6",
+                     "model.block.attention.rotary.interleaved=true"};
+
+struct Row {
+  std::string name;
+  Sets sets;
+  Sets model = {};
+};
+
+std::vector<Row> rows() {
+  return {{"tp2", kTensor},
+          {"tp2_sp", with(kTensor, {kRows})},
+          {"cp2_ring", with(kContext, method("ring"))},
+          {"cp2_allgather", with(kContext, method("allgather"))},
+          {"cp2_all_to_all", with(kContext, method("all_to_all"))},
+          {"cp2_other", kContext, kOther},
+          {"tp2_cp2_sp", with(with(kTensor, kContext), {kRows})},
+          {"distributed_dp2", {"parallel.data=2", "optimizer.type=\"distributed\""}},
+          {"pp2", kStages},
+          {"pp2_other", kStages, kOther},
+          {"interleaved_pp2",
+           {"parallel.pipeline=2",
+            "schedule.type=\"interleaved_1f1b\"",
+            "schedule.chunks=2",
+            "placement.layout=\"E|t|t|L\""}},
+          {"recompute", {"recompute.mode=\"full\""}},
+          {"graphs_tp2", with(kTensor, {"graph.type=\"partial\""})},
+          {"whole_step", {"graph.type=\"full_iteration\""}},
+          {"cpu_tp2_sp", with(kTensor, {kRows, "device.type=\"cpu\""})},
+          {"cpu_cp2_other", with(kContext, {"device.type=\"cpu\""}), kOther}};
+}
+
+class Decoder : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Decoder, HasOneLossCurve) {
+  const Findings found =
+      check_invariant(plugins(), GetParam().sets, with(llama(), GetParam().model));
+  EXPECT_EQ(text(found), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Decoder, ::testing::ValuesIn(rows()), [](const auto& info) {
+  return info.param.name;
+});
+
+class DecoderIn16Bits : public ::testing::TestWithParam<Row> {};
+
+TEST_P(DecoderIn16Bits, IsAsNearAsOneRank) {
+  const Findings found = check_narrow(plugins(),
+                                      {"bf16", "cpu"},
+                                      GetParam().sets,
+                                      Rounding::other,
+                                      with(llama(), GetParam().model));
+  EXPECT_EQ(text(found), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         DecoderIn16Bits,
+                         ::testing::Values(Row{"tp2_sp", with(kTensor, {kRows})},
+                                           Row{"cp2", kContext},
+                                           Row{"cp2_other", kContext, kOther}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace decoder_invariant_test
+}  // namespace tessera::testing
