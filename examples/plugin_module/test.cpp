@@ -6,7 +6,7 @@
 #include <tessera/testing/layer_check.hpp>
 #include <tessera/testing/workbench.hpp>
 
-#include "rms_norm.hpp"
+#include "scale_norm.hpp"
 
 int main(int argc, char** argv) try {
   using namespace example;
@@ -16,17 +16,17 @@ int main(int argc, char** argv) try {
   std::string wrong = layer_check(
       world,
       {.type = "transformer_block",
-       .values = {{"model.hidden", 16}, {"model.heads", 2}, {"layer.norm.type", "rms_norm"}}});
+       .values = {{"model.hidden", 16}, {"model.heads", 2}, {"layer.norm.type", "scale_norm"}}});
   LocalWorldOptions one_rank;
   one_rank.device = "reference";
   world.run(one_rank, [&](LocalRank& rank) {
     Workbench bench(rank.device());
-    const RmsNormFunction norm(rank.device());
-    const auto weight = bench.parameter("weight", bench.random({6}, DType::fp64, 2));
+    const ScaleNormFunction norm(rank.device());
+    const auto scale = bench.parameter("scale", bench.random({1}, DType::fp64, 2));
     const auto function = [&](Context& cx, const std::vector<Tensor>& in) {
-      return std::vector<Tensor>{norm(cx, in[0], *weight, 1e-3)};
+      return std::vector<Tensor>{norm(cx, in[0], *scale, 1e-3)};
     };
-    Parameter* const parameters[] = {weight.get()};
+    Parameter* const parameters[] = {scale.get()};
     wrong += gradient_check(
         bench.context(), function, {bench.random({5, 6}, DType::fp64, 1)}, parameters);
   });

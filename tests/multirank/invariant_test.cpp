@@ -23,6 +23,40 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                          ::testing::ValuesIn(table_layouts()),
                          [](const auto& info) { return info.param.name; });
 
+// RMSNorm in place of layer normalisation: its weight's gradient is a sum over ranks where each has
+// rows of its own.
+class InvariantRmsNorm : public ::testing::TestWithParam<TableRow> {};
+
+TEST_P(InvariantRmsNorm, Holds) {
+  const Sets model = {"model.block.norm.type=\"rmsnorm\"", "model.head.norm.type=\"rmsnorm\""};
+  const Findings found = check_invariant(plugins(), GetParam().sets, model);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    InvariantRmsNorm,
+    ::testing::Values(TableRow{"tp2", {"parallel.tensor=2"}},
+                      TableRow{"tp2_sp", {"parallel.tensor=2", kRows}},
+                      TableRow{
+                          "tp2_cp2_dp2_sp",
+                          {"parallel.tensor=2", "parallel.context=2", "parallel.data=2", kRows}},
+                      TableRow{"zbv_pp2_tp2_sp",
+                               {"parallel.tensor=2",
+                                "parallel.pipeline=2",
+                                "schedule.type=\"zbv\"",
+                                "placement.layout=\"E|t|t|L\"",
+                                kRows}},
+                      TableRow{"cpu_distributed_tp2_dp2_sp",
+                               {"device.type=\"cpu\"",
+                                "parallel.tensor=2",
+                                "parallel.data=2",
+                                "optimizer.type=\"distributed\"",
+                                kRows}},
+                      TableRow{"full_recompute_whole_step",
+                               {"recompute.mode=\"full\"", "graph.type=\"full_iteration\""}}),
+    [](const auto& info) { return info.param.name; });
+
 class InvariantLong : public ::testing::TestWithParam<TableRow> {};
 
 TEST_P(InvariantLong, LossesAndNormsOver100Steps) {

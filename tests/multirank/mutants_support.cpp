@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "precision_mutants_support.hpp"
 #include "sdk/src/autograd/linear_parts.hpp"
@@ -11,6 +14,7 @@
 #include "tessera/model.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/process_group.hpp"
+#include "tessera/with_type.hpp"
 
 namespace tessera::testing {
 
@@ -96,6 +100,62 @@ class MutantNorm final : public Module {
  private:
   bool narrow_;
   Parameter *weight_, *bias_;
+};
+
+// y = x · rstd · weight, with the root mean square of some features only.
+void norm_by_features(
+    Context& cx, const Tensor& x, i64 first, i64 count, const Tensor& weight, const Tensor& y) {
+  with_floating("norm_by_features", x.dtype(), [&]<class T>(T) {
+    std::vector<T> values(static_cast<std::size_t>(x.elements()));
+    std::vector<T> weights(static_cast<std::size_t>(weight.elements()));
+    cx.device->read(x, values.data());
+    cx.device->read(weight, weights.data());
+    for (auto row = values.begin(); row != values.end(); row += std::ssize(weights)) {
+      double squares = 0;
+      for (i64 j = first; j < first + count; ++j) {
+        squares += static_cast<double>(row[j]) * static_cast<double>(row[j]);
+      }
+      const double rstd = 1 / std::sqrt(squares / static_cast<double>(count) + 1e-5);
+      for (i64 j = 0; j < std::ssize(weights); ++j) {
+        const double normal = static_cast<double>(row[j]) * rstd;
+        row[j] = static_cast<T>(normal * static_cast<double>(weights[static_cast<std::size_t>(j)]));
+      }
+    }
+    cx.device->write(y, values.data());
+  });
+}
+
+class MutantRmsNorm final : public Module {
+ public:
+  struct Config {
+    i64 hidden = 0;
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      describe_mistake(s, {"gradient_not_summed", "own_features"});
+    }
+  };
+  MutantRmsNorm(const Config& config, BuildContext& build)
+      : region_(build.tensor_region()), own_(config.mistake == "own_features") {
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.hidden},
+                                .init = Init::ones(),
+                                .tags = {"norm"},
+                                .placement = config.mistake == "gradient_not_summed"
+                                                 ? Placement::replicated()
+                                                 : region_.per_row()});
+  }
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
+    const Tensor y = ops::rmsnorm(cx, x, *weight_, 1e-5);
+    const i64 count = x.dim(1) / region_.size();
+    if (own_) norm_by_features(cx, x, region_.index() * count, count, weight_->compute, y);
+    return y;
+  }
+
+ private:
+  TensorRegion region_;
+  bool own_;
+  Parameter* weight_;
 };
 
 // Its weight half may go wrong unless it follows the input half at once, and may round the main
@@ -328,6 +388,7 @@ Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
 void register_mutants(Registrar& registrar) {
   registrar.add<Module, MutantRowLinear>("mutant_row_linear", "row linear");
   registrar.add<Module, MutantNorm>("mutant_norm", "norm");
+  registrar.add<Module, MutantRmsNorm>("mutant_rmsnorm", "norm");
   registrar.add<Module, MutantColumnLinear>("mutant_column_linear", "column linear");
   registrar.add<Layer, MutantEmbedding>("mutant_embedding", "embedding");
   registrar.add<Layer, MutantHead>("mutant_head", "head");

@@ -26,7 +26,9 @@ const Part kQkv = {kAttention + ".qkv", "column_linear"};
 const Part kProj = {kAttention + ".proj", "row_linear"};
 const Part kMixer = {kAttention, "attention"}, kRecomputed = {kAttention, "recomputed_attention"};
 const Part kEmbedding = {"model.embedding", "embedding"}, kHead = {"model.head", "head"};
-const Part kNormLayer = {"model.block.norm", "norm"}, kBlock = {"model.block", "block"};
+const Part kNormLayer = {"model.block.norm", "norm"}, kRmsNorm = {"model.block.norm", "rmsnorm"};
+const Sets kRmsModel = {"model.block.norm.type=\"rmsnorm\""};
+const Part kBlock = {"model.block", "block"};
 const Part kOptimizer = {"optimizer", "optimizer"};
 // A bias starts at zero and its gradient is right: only later steps show that it doubles.
 const std::vector<Row> kLater = {&Findings::losses, &Findings::norms};
@@ -43,6 +45,9 @@ const std::vector<Mutation>& mutations() {
       {"attention_mask_repeats", kTensor, kMixer, "same_mask_on_every_rank"},
       {"dropout_mask_repeats", kData, kEmbedding, "local_rows"},
       {"norm_gradient_not_summed", kRows, kNormLayer, "gradient_not_summed"},
+      {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kAll, true, kRmsModel},
+      {"rms_of_own_features", kTensor, kRmsNorm, "own_features", kAll, true, kRmsModel},
+      {"rms_of_own_features_of_own_rows", kRows, kRmsNorm, "own_features", kAll, true, kRmsModel},
       {"bias_before_reduce_scatter_in_mlp", kRows, kDown, "bias_before_reduce", kLater},
       {"bias_before_reduce_scatter_in_attention", kRows, kProj, "bias_before_reduce", kLater},
       {"dropout_mask_repeats_by_rows", kRows, kEmbedding, "rows_of_the_first_part"},
@@ -77,18 +82,18 @@ class Mutants : public ::testing::TestWithParam<Mutation> {};
 
 TEST_P(Mutants, TwinPasses) {
   const Findings found =
-      check_invariant(mutants(), with(GetParam().layout, GetParam().component()));
+      check_invariant(mutants(), with(GetParam().layout, GetParam().component()), GetParam().model);
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(Mutants, MistakeIsFound) {
-  const Findings found =
-      check_invariant(mutants(), with(GetParam().layout, GetParam().with_mistake()));
+  const Findings found = check_invariant(
+      mutants(), with(GetParam().layout, GetParam().with_mistake()), GetParam().model);
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {
-  const Findings found = check_invariant(mutants(), GetParam().with_mistake());
+  const Findings found = check_invariant(mutants(), GetParam().with_mistake(), GetParam().model);
   EXPECT_EQ(found.none(), GetParam().hidden) << text(found);
 }
 

@@ -211,6 +211,7 @@ TEST_P(PrecisionOnDevice, ActivationsAndTheirGradientsAreIn16BitsFromEndToEnd) {
                         "model.block.mlp.experts=4",
                         "model.block.mlp.top_k=2",
                         "model.block.mlp.ffn=8"};
+  const Sets rms = {"model.block.norm.type=\"rmsnorm\"", "model.head.norm.type=\"rmsnorm\""};
   for (const Sets& layout : {Sets{},
                              Sets{"recompute.mode=\"full\""},
                              Sets{"parallel.tensor=2"},
@@ -218,7 +219,8 @@ TEST_P(PrecisionOnDevice, ActivationsAndTheirGradientsAreIn16BitsFromEndToEnd) {
                              Sets{"parallel.context=2", kHeads},
                              kStages,
                              experts,
-                             with(experts, {"parallel.expert=2"})}) {
+                             with(experts, {"parallel.expert=2"}),
+                             rms}) {
     EXPECT_THAT(wide_outputs(with(bf16(), layout)), ::testing::IsEmpty())
         << fmt::format("{}", fmt::join(layout, " "));
   }

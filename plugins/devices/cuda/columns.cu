@@ -31,13 +31,13 @@ struct Values {
   }
 };
 
-/// grad · x̂ and grad.
-template <class T>
-struct LayerNormTerms {
+/// grad · x̂ and, where rows are centred, grad.
+template <class T, bool kCentred>
+struct NormTerms {
   using Element = T;
-  static constexpr int kSums = 2;
+  static constexpr int kSums = kCentred ? 2 : 1;
   const T *grad, *x;
-  const Compute<T>*mean, *rstd;
+  const Compute<T>*mean, *rstd;  // mean only where rows are centred
   i64 stride;
   bool whole;
 
@@ -47,8 +47,12 @@ struct LayerNormTerms {
     load(grads, grad + row * stride + column, count, whole);
     load(values, x + row * stride + column, count, whole);
     for (int n = 0; n < kN; ++n) {
-      sums[0][n] += grads[n] * ((values[n] - mean[row]) * rstd[row]);
-      sums[1][n] += grads[n];
+      if constexpr (kCentred) {
+        sums[0][n] += grads[n] * ((values[n] - mean[row]) * rstd[row]);
+        sums[1][n] += grads[n];
+      } else {
+        sums[0][n] += grads[n] * (values[n] * rstd[row]);
+      }
     }
   }
 };
@@ -194,7 +198,7 @@ i64 Workspace<ColumnSumArgs>::bytes(const ColumnSumArgs& args) {
 
 template <>
 i64 Workspace<LayerNormWeightArgs>::bytes(const LayerNormWeightArgs& args) {
-  return bytes_of(args.x, 2);
+  return bytes_of(args.x, args.centred ? 2 : 1);
 }
 
 template <>
@@ -208,20 +212,23 @@ void run(const ColumnSumArgs& args, void* workspace, cudaStream_t stream) {
 
 template <>
 void run(const LayerNormWeightArgs& args, void* workspace, cudaStream_t stream) {
-  const i64 width = args.x.shape[1];
+  const Chunks chunks(args.x.shape[0], args.x.shape[1]);
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
-    const columns::LayerNormTerms<T> terms{
-        .grad = args.grad.as<T>(),
-        .x = args.x.as<T>(),
-        .mean = args.mean.as<Compute<T>>(),
-        .rstd = args.rstd.as<Compute<T>>(),
-        .stride = width,
-        .whole = aligned_rows<T, columns::kN>(args.grad) && aligned_rows<T, columns::kN>(args.x)};
-    add_columns(terms,
-                Chunks(args.x.shape[0], width),
-                {args.weight_grad, args.bias_grad},
-                workspace,
-                stream);
+    const auto add = [&]<bool kCentred>(const TensorArg(&outs)[kCentred ? 2 : 1]) {
+      const columns::NormTerms<T, kCentred> terms{
+          .grad = args.grad.as<T>(),
+          .x = args.x.as<T>(),
+          .mean = args.mean.as<Compute<T>>(),
+          .rstd = args.rstd.as<Compute<T>>(),
+          .stride = chunks.width,
+          .whole = aligned_rows<T, columns::kN>(args.grad) && aligned_rows<T, columns::kN>(args.x)};
+      add_columns(terms, chunks, outs, workspace, stream);
+    };
+    if (args.centred) {
+      add.template operator()<true>({args.weight_grad, args.bias_grad});
+    } else {
+      add.template operator()<false>({args.weight_grad});
+    }
   });
 }
 

@@ -1,5 +1,5 @@
-// Layer normalisation of rows, and the gradient of its input. A block takes a row and reads it
-// again for each pass: it lies in the cache of the multiprocessor by then.
+// Layer normalisation of rows and RMSNorm, and the gradients of their inputs. A block takes a row
+// and reads it again for each pass: it lies in the cache of the multiprocessor by then.
 #include "kernels.hpp"
 #include "packs.hpp"
 #include "tessera/ops/norm.hpp"
@@ -11,13 +11,23 @@ template <class T>
 struct LayerNorm {
   const T *x, *weight, *bias;
   T* out;
-  Compute<T>*mean, *rstd;
+  Compute<T>*mean, *rstd;  // bias and mean only where rows are centred
   i64 rows, width;
   double eps;
   bool whole;
 };
 
-template <class T>
+/// x̂; only centred rows have a mean.
+template <bool kCentred, class C>
+__device__ __forceinline__ C normalised(C x, C mean, C rstd) {
+  if constexpr (kCentred) {
+    return (x - mean) * rstd;
+  } else {
+    return x * rstd;
+  }
+}
+
+template <class T, bool kCentred>
 __global__ void layernorm(LayerNorm<T> of) {
   using C = Compute<T>;
   constexpr int kN = kPack<T>;
@@ -25,13 +35,16 @@ __global__ void layernorm(LayerNorm<T> of) {
   const C per_width = C(1) / static_cast<C>(of.width);
   for (i64 row = blockIdx.x; row < of.rows; row += gridDim.x) {
     const T* x = of.x + row * of.width;
-    C sum = 0;
-    for_packs<kN>(of.width, [&](i64 j, i64 count) {
-      C values[kN];
-      load(values, x + j, count, of.whole);
-      for (int n = 0; n < kN; ++n) sum += values[n];
-    });
-    const C mean = per_width * block_sum(sum, partial);
+    C mean = 0;
+    if constexpr (kCentred) {
+      C sum = 0;
+      for_packs<kN>(of.width, [&](i64 j, i64 count) {
+        C values[kN];
+        load(values, x + j, count, of.whole);
+        for (int n = 0; n < kN; ++n) sum += values[n];
+      });
+      mean = per_width * block_sum(sum, partial);
+    }
     C squares = 0;
     for_packs<kN>(of.width, [&](i64 j, i64 count) {
       C values[kN];
@@ -47,14 +60,15 @@ __global__ void layernorm(LayerNorm<T> of) {
       C values[kN], weights[kN], biases[kN];
       load(values, x + j, count, of.whole);
       load(weights, of.weight + j, count, of.whole);
-      load(biases, of.bias + j, count, of.whole);
+      if constexpr (kCentred) load(biases, of.bias + j, count, of.whole);
       for (int n = 0; n < kN; ++n) {
-        values[n] = (values[n] - mean) * rstd * weights[n] + biases[n];
+        values[n] = normalised<kCentred>(values[n], mean, rstd) * weights[n];
+        if constexpr (kCentred) values[n] += biases[n];
       }
       store(of.out + row * of.width + j, values, count, of.whole);
     });
     if (threadIdx.x == 0) {
-      of.mean[row] = mean;
+      if constexpr (kCentred) of.mean[row] = mean;
       of.rstd[row] = rstd;
     }
   }
@@ -63,8 +77,8 @@ __global__ void layernorm(LayerNorm<T> of) {
 template <class T>
 struct InputGradient {
   const T *grad, *x, *weight;
-  const Compute<T>*mean, *rstd;
-  const T* sum;  // optional: what the gradient is added to
+  const Compute<T>*mean, *rstd;  // mean only where rows are centred
+  const T* sum;                  // optional: what the gradient is added to
   T* out;
   i64 rows, width;
   bool whole;
@@ -76,15 +90,16 @@ struct RowSums {
 };
 
 /// With g = grad · weight and x̂ = (x - mean) · rstd:
-/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)).
-template <class T, bool kAdds>
+/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)), without the mean of g where rows are not
+/// centred.
+template <class T, bool kCentred, bool kAdds>
 __global__ void input_gradient(InputGradient<T> of) {
   using C = Compute<T>;
   constexpr int kN = kPack<T>;
   auto* partial = &shared<RowSums<C>>();
   const C per_width = C(1) / static_cast<C>(of.width);
   for (i64 row = blockIdx.x; row < of.rows; row += gridDim.x) {
-    const C mean = of.mean[row], rstd = of.rstd[row];
+    const C mean = kCentred ? of.mean[row] : C(0), rstd = of.rstd[row];
     const i64 begin = row * of.width;
     // g and x̂ of a pack, 0 beyond the row.
     const auto read = [&](C(&g)[kN], C(&normal)[kN], i64 j, i64 count) {
@@ -94,7 +109,7 @@ __global__ void input_gradient(InputGradient<T> of) {
       load(weights, of.weight + j, count, of.whole);
       for (int n = 0; n < kN; ++n) {
         g[n] *= weights[n];
-        normal[n] = n < count ? (normal[n] - mean) * rstd : C(0);
+        normal[n] = n < count ? normalised<kCentred>(normal[n], mean, rstd) : C(0);
       }
     };
     RowSums<C> sums{};
@@ -102,19 +117,22 @@ __global__ void input_gradient(InputGradient<T> of) {
       C g[kN], normal[kN];
       read(g, normal, j, count);
       for (int n = 0; n < kN; ++n) {
-        sums.grad += g[n];
+        if constexpr (kCentred) sums.grad += g[n];
         sums.projection += g[n] * normal[n];
       }
     });
     sums = block_reduce(sums, partial, RowSums<C>{}, [](const RowSums<C>& each) {
-      return RowSums<C>{warp_sum(each.grad), warp_sum(each.projection)};
+      return RowSums<C>{kCentred ? warp_sum(each.grad) : C(0), warp_sum(each.projection)};
     });
     const C grad = per_width * sums.grad, projection = per_width * sums.projection;
     for_packs<kN>(of.width, [&](i64 j, i64 count) {
       C g[kN], normal[kN];
       read(g, normal, j, count);
       // A sum is rounded before it is added, as an operation of its own would round it.
-      for (int n = 0; n < kN; ++n) g[n] = product(rstd, g[n] - grad - normal[n] * projection);
+      for (int n = 0; n < kN; ++n) {
+        if constexpr (kCentred) g[n] -= grad;
+        g[n] = product(rstd, g[n] - normal[n] * projection);
+      }
       if constexpr (kAdds) {
         C others[kN];
         load(others, of.sum + begin + j, count, of.whole);
@@ -151,7 +169,10 @@ void run_input_gradient(const Args& args, const TensorArg& sum, cudaStream_t str
         .whole =
             fits(args.grad) && fits(args.x) && fits(args.weight) && fits(sum) && fits(args.out),
     };
-    launch(input_gradient<T, kAdds>, shape_of<T, RowSums<Compute<T>>>(args.x), stream, of);
+    launch(args.centred ? input_gradient<T, true, kAdds> : input_gradient<T, false, kAdds>,
+           shape_of<T, RowSums<Compute<T>>>(args.x),
+           stream,
+           of);
   });
 }
 
@@ -173,7 +194,10 @@ void run(const LayerNormArgs& args, void*, cudaStream_t stream) {
         .eps = args.eps,
         .whole = fits(args.x) && fits(args.weight) && fits(args.bias) && fits(args.out),
     };
-    launch(layernorm<T>, shape_of<T, Compute<T>>(args.x), stream, of);
+    launch(args.centred ? layernorm<T, true> : layernorm<T, false>,
+           shape_of<T, Compute<T>>(args.x),
+           stream,
+           of);
   });
 }
 

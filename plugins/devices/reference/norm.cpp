@@ -18,9 +18,11 @@ void run(const LayerNormArgs& args) {
     const i64 h = args.x.shape[1];
     parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
       for (i64 i = begin; i < end; ++i) {
-        double sum = 0;
-        for (i64 j = 0; j < h; ++j) sum += static_cast<double>(x(i, j));
-        const double mean = sum / static_cast<double>(h);
+        double mean = 0;
+        if (args.centred) {
+          for (i64 j = 0; j < h; ++j) mean += static_cast<double>(x(i, j));
+          mean /= static_cast<double>(h);
+        }
         double squares = 0;
         for (i64 j = 0; j < h; ++j) {
           const double centred = static_cast<double>(x(i, j)) - mean;
@@ -29,10 +31,11 @@ void run(const LayerNormArgs& args) {
         const double rstd = 1 / std::sqrt(squares / static_cast<double>(h) + args.eps);
         for (i64 j = 0; j < h; ++j) {
           const double normal = (static_cast<double>(x(i, j)) - mean) * rstd;
-          out(i, j) = static_cast<T>(normal * static_cast<double>(weight[j]) +
-                                     static_cast<double>(bias[j]));
+          double y = normal * static_cast<double>(weight[j]);
+          if (args.centred) y += static_cast<double>(bias[j]);
+          out(i, j) = static_cast<T>(y);
         }
-        means[i] = static_cast<Statistic<T>>(mean);
+        if (args.centred) means[i] = static_cast<Statistic<T>>(mean);
         rstds[i] = static_cast<Statistic<T>>(rstd);
       }
     });
@@ -42,7 +45,8 @@ void run(const LayerNormArgs& args) {
 namespace {
 
 /// With g = grad · weight and x̂ = (x - mean) · rstd:
-/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)); out(i, j) = result(i, j, dx).
+/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)); out(i, j) = result(i, j, dx). Rows that
+/// are not centred have no mean and no mean of g.
 template <class T, class Args, class Result>
 void input_gradient(const Args& args, Result result) {
   const Matrix<const T> grad(args.grad), x(args.x);
@@ -53,14 +57,14 @@ void input_gradient(const Args& args, Result result) {
   const i64 h = args.x.shape[1];
   parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
     for (i64 i = begin; i < end; ++i) {
-      const double mean = means[i], rstd = rstds[i];
+      const double mean = args.centred ? means[i] : 0, rstd = rstds[i];
       const auto g = [&](i64 j) {
         return static_cast<double>(grad(i, j)) * static_cast<double>(weight[j]);
       };
       const auto normal = [&](i64 j) { return (static_cast<double>(x(i, j)) - mean) * rstd; };
       double sum = 0, projection = 0;
       for (i64 j = 0; j < h; ++j) {
-        sum += g(j);
+        if (args.centred) sum += g(j);
         projection += g(j) * normal(j);
       }
       sum /= static_cast<double>(h);
@@ -113,9 +117,10 @@ void run(const LayerNormWeightArgs& args) {
       });
     };
     add_sums(args.weight_grad, [&](i64 i, i64 j) {
-      const double mean = means[i], rstd = rstds[i];
+      const double mean = args.centred ? means[i] : 0, rstd = rstds[i];
       return static_cast<double>(grad(i, j)) * (static_cast<double>(x(i, j)) - mean) * rstd;
     });
+    if (!args.centred) return;
     add_sums(args.bias_grad, [&](i64 i, i64 j) { return static_cast<double>(grad(i, j)); });
   });
 }

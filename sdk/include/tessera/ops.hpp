@@ -58,6 +58,8 @@ TESSERA_API Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Param
 TESSERA_API Tensor add_bias(Context& cx, Tensor x, Parameter& bias);
 TESSERA_API Tensor
 layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps);
+/// x / sqrt(mean of x² + eps) · weight, of each row.
+TESSERA_API Tensor rmsnorm(Context& cx, const Tensor& x, Parameter& weight, double eps);
 TESSERA_API Tensor gelu(Context& cx, const Tensor& x);      ///< the tanh form
 TESSERA_API Tensor gelu_erf(Context& cx, const Tensor& x);  ///< x · Φ(x)
 TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);

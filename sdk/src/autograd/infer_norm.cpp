@@ -9,13 +9,23 @@ void matrix(const Infer& check, const TensorArg& x) {
   check.dense(x);
 }
 
+/// What belongs to the mean and the bias, which only centred rows have.
+void absent(const Infer& check, const TensorArg& tensor, std::string_view name) {
+  check.require(!present(tensor), "{} must be absent where rows are not centred", name);
+}
+
+template <class Args>
+void mean_of_rows(const Infer& check, const Args& args) {
+  args.centred ? check.input(args.mean, {args.x.shape[0]}) : absent(check, args.mean, "mean");
+}
+
 template <class Args>
 void input_gradient(const Infer& check, Args& args) {
   matrix(check, args.x);
   const i64 n = args.x.shape[0], h = args.x.shape[1];
   check.input(args.grad, {n, h});
   check.input(args.weight, {h});
-  check.input(args.mean, {n});
+  mean_of_rows(check, args);
   check.input(args.rstd, {n});
   if constexpr (requires { args.sum; }) check.input(args.sum, {n, h});
   check.output(args.out, {n, h});
@@ -28,9 +38,14 @@ void LayerNormArgs::infer(LayerNormArgs& args) {
   matrix(check, args.x);
   const i64 n = args.x.shape[0], h = args.x.shape[1];
   check.input(args.weight, {h});
-  check.input(args.bias, {h});
+  if (args.centred) {
+    check.input(args.bias, {h});
+  } else {
+    absent(check, args.bias, "bias");
+    absent(check, args.mean, "mean");
+  }
   check.output(args.out, {n, h});
-  check.output(args.mean, {n});
+  if (args.centred) check.output(args.mean, {n});
   check.output(args.rstd, {n});
 }
 
@@ -47,10 +62,14 @@ void LayerNormWeightArgs::infer(LayerNormWeightArgs& args) {
   matrix(check, args.x);
   const i64 n = args.x.shape[0], h = args.x.shape[1];
   check.input(args.grad, {n, h});
-  check.input(args.mean, {n});
+  mean_of_rows(check, args);
   check.input(args.rstd, {n});
   check.in_place(args.weight_grad, {h});
-  check.in_place(args.bias_grad, {h});
+  if (args.centred) {
+    check.in_place(args.bias_grad, {h});
+  } else {
+    absent(check, args.bias_grad, "bias_grad");
+  }
 }
 
 }  // namespace tessera

@@ -57,35 +57,43 @@ Tensor norm_gradient(Context& cx, LayerNormBackwardArgs& args, Gradients& gradie
   if (!cx.ops->of<LayerNormBackwardAddArgs>().available()) return run(cx, args)[0];
   Tensor sum = gradients.take_sum(0);
   if (!sum.defined()) return run(cx, args)[0];
-  LayerNormBackwardAddArgs add{args.grad, args.x, args.weight, args.mean, args.rstd, sum.arg(), {}};
+  LayerNormBackwardAddArgs add{
+      args.grad, args.x, args.weight, args.mean, args.rstd, sum.arg(), {}, args.centred};
   if (!sum.sole_owner()) return run(cx, add)[0];
   add.out = add.sum;
   run(cx, add);
   return sum;
 }
 
-}  // namespace
-
-Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps) {
+// Layer normalisation, or RMSNorm where there is no bias; `mean` is undefined then.
+Tensor norm(Context& cx,
+            std::string_view name,
+            const Tensor& x,
+            Parameter& weight,
+            Parameter* bias,
+            double eps) {
+  const bool centred = bias != nullptr;
   LayerNormArgs args;
   args.x = x.arg();
   args.weight = weight.compute.arg();
-  args.bias = bias.compute.arg();
+  if (centred) args.bias = bias->compute.arg();
   args.eps = eps;
+  args.centred = centred;
   const auto made = run(cx, args);
   Tensor y = made[0];
   if (!cx.recording()) return y;
-  const auto input_half = [x = saved(x), mean = made[1], rstd = made[2], &weight](Context& c,
-                                                                                  Gradients& g) {
+  const auto input_half = [centred, x = saved(x), mean = made[1], rstd = made[2], &weight](
+                              Context& c, Gradients& g) {
     LayerNormBackwardArgs back;
     back.grad = g.output(0).arg();
     back.x = x.arg();
     back.weight = weight.compute.arg();
     back.mean = mean.arg();
     back.rstd = rstd.arg();
+    back.centred = centred;
     g.input(0, norm_gradient(c, back, g));
   };
-  const auto weight_half = [x = saved(x), mean = made[1], rstd = made[2], &weight, &bias](
+  const auto weight_half = [bias, x = saved(x), mean = made[1], rstd = made[2], &weight](
                                Context& c, Gradients& g) {
     LayerNormWeightArgs back;
     back.grad = g.output(0).arg();
@@ -93,11 +101,22 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
     back.mean = mean.arg();
     back.rstd = rstd.arg();
     back.weight_grad = weight.grad.arg();
-    back.bias_grad = bias.grad.arg();
+    if (bias != nullptr) back.bias_grad = bias->grad.arg();
+    back.centred = bias != nullptr;
     run(c, back);
   };
-  cx.tape->record("layernorm", std::array{x}, std::array{&y}, input_half, weight_half);
+  cx.tape->record(name, std::array{x}, std::array{&y}, input_half, weight_half);
   return y;
+}
+
+}  // namespace
+
+Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps) {
+  return norm(cx, "layernorm", x, weight, &bias, eps);
+}
+
+Tensor rmsnorm(Context& cx, const Tensor& x, Parameter& weight, double eps) {
+  return norm(cx, "rmsnorm", x, weight, nullptr, eps);
 }
 
 Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first) {

@@ -1,6 +1,17 @@
 #include "cases.hpp"
 
 namespace tessera::testing {
+namespace {
+
+/// Rows that are not centred.
+template <class Args>
+Args rmsnorm() {
+  Args args;
+  args.centred = false;
+  return args;
+}
+
+}  // namespace
 
 void add_norm_cases(Cases& cases) {
   const DType statistic = cases.statistic();
@@ -19,6 +30,19 @@ void add_norm_cases(Cases& cases) {
                Operand::result(),
                Operand::result()},
               {.tolerance = {.relative = 5e-6}});
+    cases.add(name + " rms",
+              rmsnorm<LayerNormArgs>(),
+              {matrix(),
+               cases.random({h}),
+               Operand::absent(),
+               Operand::result(),
+               Operand::absent(),
+               Operand::result()},
+              {.tolerance = {.relative = 5e-6}});
+    cases.add(name + " rms",
+              rmsnorm<LayerNormBackwardArgs>(),
+              {matrix(), matrix(), cases.random({h}), Operand::absent(), rstd(), Operand::result()},
+              {.tolerance = {.relative = 5e-6}});
     cases.add(name,
               LayerNormBackwardArgs{},
               {matrix(), matrix(), cases.random({h}), mean(), rstd(), Operand::result()},
@@ -34,12 +58,26 @@ void add_norm_cases(Cases& cases) {
                  matrix(),
                  in_place ? Operand::alias(5) : Operand::result()},
                 {.tolerance = {.relative = 5e-6}});
+      cases.add(name + (in_place ? " rms in place" : " rms"),
+                rmsnorm<LayerNormBackwardAddArgs>(),
+                {matrix(),
+                 matrix(),
+                 cases.random({h}),
+                 Operand::absent(),
+                 rstd(),
+                 matrix(),
+                 in_place ? Operand::alias(5) : Operand::result()},
+                {.tolerance = {.relative = 5e-6}});
     }
     for (const DType sums : cases.accumulators()) {
       const auto sum = [&, h = h] { return cases.random({h}, sums, -1, 1); };
       cases.add(fmt::format("{} into {}", name, dtype_name(sums)),
                 LayerNormWeightArgs{},
                 {matrix(), matrix(), mean(), rstd(), sum(), sum()},
+                {.tolerance = {.relative = 5e-6}});
+      cases.add(fmt::format("{} rms into {}", name, dtype_name(sums)),
+                rmsnorm<LayerNormWeightArgs>(),
+                {matrix(), matrix(), Operand::absent(), rstd(), sum(), Operand::absent()},
                 {.tolerance = {.relative = 5e-6}});
     }
   }

@@ -76,45 +76,55 @@ void add_matmuls() {
   }
 }
 
-void layernorm(benchmark::State& state) {
+// With bias and mean, or RMSNorm.
+template <bool kCentred>
+void norm(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.random({kRows, kHidden}), out = b.zeros({kRows, kHidden});
   const Tensor weight = b.random({kHidden}), bias = b.random({kHidden});
   const Tensor mean = b.zeros({kRows}, DType::fp32), rstd = b.zeros({kRows}, DType::fp32);
-  const LayerNormArgs args{x.arg(), weight.arg(), bias.arg(), out.arg(), mean.arg(), rstd.arg()};
+  LayerNormArgs args{x.arg(), weight.arg(), bias.arg(), out.arg(), mean.arg(), rstd.arg()};
+  args.centred = kCentred;
+  if (!kCentred) args.bias = args.mean = {};
   b.measure(state, args);
 }
 
-void layernorm_backward(benchmark::State& state) {
+template <bool kCentred>
+void norm_backward(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
   const Tensor out = b.zeros({kRows, kHidden});
   const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}, DType::fp32),
                rstd = b.random({kRows}, DType::fp32);
-  const LayerNormBackwardArgs args{
-      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), out.arg()};
+  LayerNormBackwardArgs args{
+      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), out.arg(), kCentred};
+  if (!kCentred) args.mean = {};
   b.measure(state, args);
 }
 
-void layernorm_backward_add(benchmark::State& state) {
+template <bool kCentred>
+void norm_backward_add(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
   const Tensor sum = b.random({kRows, kHidden});
   const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}, DType::fp32),
                rstd = b.random({kRows}, DType::fp32);
-  const LayerNormBackwardAddArgs args{
-      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), sum.arg(), sum.arg()};
+  LayerNormBackwardAddArgs args{
+      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), sum.arg(), sum.arg(), kCentred};
+  if (!kCentred) args.mean = {};
   b.measure(state, args);
 }
 
-void layernorm_weight(benchmark::State& state) {
+template <bool kCentred>
+void norm_weight(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
   const Tensor mean = b.zeros({kRows}, DType::fp32), rstd = b.random({kRows}, DType::fp32);
   const Tensor weight_grad = b.zeros({kHidden}, DType::fp32);
   const Tensor bias_grad = b.zeros({kHidden}, DType::fp32);
-  const LayerNormWeightArgs args{
-      grad.arg(), x.arg(), mean.arg(), rstd.arg(), weight_grad.arg(), bias_grad.arg()};
+  LayerNormWeightArgs args{
+      grad.arg(), x.arg(), mean.arg(), rstd.arg(), weight_grad.arg(), bias_grad.arg(), kCentred};
+  if (!kCentred) args.mean = args.bias_grad = {};
   b.measure(state, args);
 }
 
@@ -342,10 +352,14 @@ void add_all() {
   add_matmuls();
   using Function = void (*)(benchmark::State&);
   const std::pair<const char*, Function> kPlain[] = {
-      {"layernorm", layernorm},
-      {"layernorm_backward", layernorm_backward},
-      {"layernorm_backward_add", layernorm_backward_add},
-      {"layernorm_weight", layernorm_weight},
+      {"layernorm", norm<true>},
+      {"layernorm_backward", norm_backward<true>},
+      {"layernorm_backward_add", norm_backward_add<true>},
+      {"layernorm_weight", norm_weight<true>},
+      {"rmsnorm", norm<false>},
+      {"rmsnorm_backward", norm_backward<false>},
+      {"rmsnorm_backward_add", norm_backward_add<false>},
+      {"rmsnorm_weight", norm_weight<false>},
       {"column_sum", column_sum},
       {"add", add},
       {"gelu", gelu},

@@ -11,6 +11,7 @@
 #include "tessera/random.hpp"
 #include "tessera/testing/op_check.hpp"
 #include "tests/common/error_of.hpp"
+#include "tests/common/rmsnorm.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
@@ -101,6 +102,16 @@ TEST_P(Wide, RowsAgreeWithReference) {
   agrees(LayerNormBackwardAddArgs{},
          {rows(), rows(), row(), mean(), rstd(), rows(), Operand::alias(5)},
          {.relative = 5e-6});
+  const Operand none = Operand::absent();
+  agrees(rmsnorm<LayerNormArgs>(),
+         {rows(), row(), none, Operand::result(), none, Operand::result()},
+         {.relative = 5e-6});
+  agrees(rmsnorm<LayerNormBackwardArgs>(),
+         {rows(), rows(), row(), none, rstd(), Operand::result()},
+         {.relative = 5e-6});
+  agrees(rmsnorm<LayerNormBackwardAddArgs>(),
+         {rows(), rows(), row(), none, rstd(), rows(), Operand::alias(5)},
+         {.relative = 5e-6});
   agrees(AddBiasArgs{}, {rows(), row(), Operand::alias(0)});
   agrees(EmbeddingArgs{}, {random.integers(9, 0, 5), rows(), Operand::result()});
   for (const i64 offset : {0, 4, 127}) {
@@ -141,6 +152,14 @@ TEST_P(Wide, ColumnsAgreeWithReference) {
           random.statistic({333}, 0.5, 1.5),
           random.statistic({h}, -1, 1),
           random({h})},
+         {.relative = 5e-6});
+  agrees(rmsnorm<LayerNormWeightArgs>(),
+         {random({333, h}),
+          random({333, h}),
+          Operand::absent(),
+          random.statistic({333}, 0.5, 1.5),
+          random.statistic({h}, -1, 1),
+          Operand::absent()},
          {.relative = 5e-6});
 }
 
@@ -494,6 +513,12 @@ TEST(CudaKernels, FusedOperationsHaveTheBitsOfTheirParts) {
   EXPECT_EQ(
       run(LayerNormBackwardAddArgs{}, {grad, x, weight, mean, rstd, sum, Operand::result()})[6],
       run(AddArgs{}, {sum, Operand::given(shape, DType::fp32, alone), Operand::result()})[2]);
+  const Operand none = Operand::absent();
+  const Values rms =
+      run(rmsnorm<LayerNormBackwardArgs>(), {grad, x, weight, none, rstd, Operand::result()})[5];
+  EXPECT_EQ(run(rmsnorm<LayerNormBackwardAddArgs>(),
+                {grad, x, weight, none, rstd, sum, Operand::result()})[6],
+            run(AddArgs{}, {sum, Operand::given(shape, DType::fp32, rms), Operand::result()})[2]);
 
   const Operand logits = random(shape, -4, 4), targets = random.integers(5, 0, 760),
                 mask = random.integers(5, 0, 2, DType::u8);

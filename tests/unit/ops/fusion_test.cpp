@@ -49,7 +49,10 @@ class OneLoss final : public StepSink {
 constexpr i64 kRows = 70, kFeatures = 40, kInner = 50, kVocabulary = 33;
 
 // The loss of x + down(gelu(up(norm(x)))), and the gradients of x and of all parameters.
-std::vector<Values> step(Device& device, DType dtype, std::initializer_list<Half> halves) {
+std::vector<Values> step(Device& device,
+                         DType dtype,
+                         bool centred,
+                         std::initializer_list<Half> halves) {
   Workbench bench(device);
   Context& cx = bench.context();
   u64 seed = 0;
@@ -75,7 +78,8 @@ std::vector<Values> step(Device& device, DType dtype, std::initializer_list<Half
   cx.loss_scale = bench.tensor({1}, DType::fp64, {8});
   Tensors x = {bench.random({kRows, kFeatures}, dtype, 100).with_var(kNeedsGradient)};
   const Tape::FrameId frame = tape.begin(x);
-  Tensor y = ops::layernorm(cx, x[0], *all[0], *all[1], 1e-5);
+  Tensor y = centred ? ops::layernorm(cx, x[0], *all[0], *all[1], 1e-5)
+                     : ops::rmsnorm(cx, x[0], *all[0], 1e-5);
   y = ops::gelu(cx, ops::linear(cx, y, *all[2], all[3].get()));
   y = ops::add(cx, ops::linear(cx, y, *all[4], all[5].get()), x[0]);
   ProcessGroup alone({.name = "tp[0]", .members = {0}}, nullptr, 0);
@@ -112,10 +116,13 @@ TEST(Fusion, DevicesWithoutItGiveTheSameBits) {
   for (const auto& [whole, dtype] : {std::pair{test_device("reference"), DType::fp64},
                                      std::pair{cpu_device({"fp32_matmul=onednn"}), DType::fp32}}) {
     Part fused(*whole, kParts), composed(*whole, kFused);
-    const std::vector<Values> expected = step(composed, dtype, {Half::both});
-    EXPECT_EQ(step(fused, dtype, {Half::both}), expected) << whole->name();
-    EXPECT_EQ(step(fused, dtype, {Half::input, Half::weight}), expected)
-        << whole->name() << ", halves";
+    for (const bool centred : {true, false}) {
+      const std::vector<Values> expected = step(composed, dtype, centred, {Half::both});
+      EXPECT_EQ(step(fused, dtype, centred, {Half::both}), expected)
+          << whole->name() << ", centred " << centred;
+      EXPECT_EQ(step(fused, dtype, centred, {Half::input, Half::weight}), expected)
+          << whole->name() << ", centred " << centred << ", halves";
+    }
   }
 }
 
@@ -168,6 +175,10 @@ TEST_F(InPlace, NormAddsToWhatOthersContributed) {
     return Tensors{ops::layernorm(cx_, x, *weight, *bias, 1e-5), ops::scale(cx_, x, 2)};
   };
   EXPECT_EQ(taken_by_backward(2, f), kBytes) << "the gradient of scale";
+  const auto rms = [&](const Tensor& x) {
+    return Tensors{ops::rmsnorm(cx_, x, *weight, 1e-5), ops::scale(cx_, x, 2)};
+  };
+  EXPECT_EQ(taken_by_backward(2, rms), kBytes) << "the gradient of scale";
 }
 
 TEST_F(InPlace, CrossEntropyOverwritesLogitsThatWereMovedIn) {

@@ -74,6 +74,24 @@ TEST_F(Gradient, LayerNorm) {
   EXPECT_EQ(gradient_check(cx_, residual, {random({5, 6}, 3, -2, 3)}, both), "");
 }
 
+TEST_F(Gradient, RmsNorm) {
+  const auto weight = parameter("weight", {6}, 1);
+  Parameter* all[] = {weight.get()};
+  // Not centred, and an eps that counts.
+  for (const double eps : {1e-5, 0.5}) {
+    const auto f = [&](Context& cx, const Tensors& x) {
+      return Tensors{ops::rmsnorm(cx, x[0], *weight, eps)};
+    };
+    EXPECT_EQ(gradient_check(cx_, f, {random({5, 6}, 3, -2, 3)}, all), "");
+    const auto residual = [&](Context& cx, const Tensors& x) {
+      const Tensor before = ops::scale(cx, x[0], 3);
+      const Tensor y = ops::rmsnorm(cx, x[0], *weight, eps);
+      return Tensors{ops::add(cx, y, x[0]), before};
+    };
+    EXPECT_EQ(gradient_check(cx_, residual, {random({5, 6}, 3, -2, 3)}, all), "");
+  }
+}
+
 TEST_F(Gradient, Pointwise) {
   const Tensors two = {random({3, 5}, 1, -3, 3), random({3, 5}, 2)};
   const auto gelu = [](Context& cx, const Tensors& x) { return Tensors{ops::gelu(cx, x[0])}; };

@@ -52,6 +52,15 @@ TEST(Infer, DescribesOutputs) {
   EXPECT_EQ(text(norm.mean), "fp32 [4] [1]");
   EXPECT_EQ(text(norm.rstd), "fp32 [4] [1]");
 
+  norm = {};
+  norm.centred = false;
+  norm.x = dense({4, 6}, DType::bf16);
+  norm.weight = dense({6}, DType::bf16);
+  LayerNormArgs::infer(norm);
+  EXPECT_EQ(text(norm.out), "bf16 [4, 6] [6, 1]");
+  EXPECT_EQ(norm.mean.rank, 0);
+  EXPECT_EQ(text(norm.rstd), "fp32 [4] [1]");
+
   AttentionArgs attention;
   attention.q = dense({2, 5, 4, 8}, DType::fp64);
   attention.k = attention.v = dense({2, 9, 2, 8}, DType::fp64);
@@ -63,6 +72,36 @@ TEST(Infer, DescribesOutputs) {
   copy.x = dense({2, 3}, DType::i64);
   CopyArgs::infer(copy);
   EXPECT_EQ(text(copy.out), "i64 [2, 3] [3, 1]");
+}
+
+TEST(Infer, RowsThatAreNotCentredHaveNeitherMeanNorBias) {
+  LayerNormArgs norm;
+  norm.x = dense({4, 6});
+  norm.weight = dense({6});
+  EXPECT_EQ(error(norm),
+            "layernorm: bias must be fp32 [6], is absent (x fp32 [4, 6], weight fp32 [6], bias "
+            "absent, out absent, mean absent, rstd absent)");
+  norm.centred = false;
+  EXPECT_EQ(error(norm), "");
+  norm.bias = dense({6});
+  EXPECT_THAT(error(norm),
+              ::testing::StartsWith("layernorm: bias must be absent where rows are not centred ("));
+  LayerNormBackwardAddArgs back;
+  back.grad = back.x = back.sum = dense({4, 6});
+  back.weight = dense({6});
+  back.rstd = dense({4});
+  EXPECT_THAT(error(back), ::testing::HasSubstr("mean must be fp32 [4], is absent"));
+  back.centred = false;
+  EXPECT_EQ(error(back), "");
+  back.mean = dense({4});
+  EXPECT_THAT(error(back), ::testing::HasSubstr("mean must be absent where rows are not centred"));
+  LayerNormWeightArgs weight;
+  weight.grad = weight.x = dense({4, 6});
+  weight.rstd = dense({4});
+  weight.weight_grad = weight.bias_grad = dense({6});
+  weight.centred = false;
+  EXPECT_THAT(error(weight),
+              ::testing::HasSubstr("bias_grad must be absent where rows are not centred"));
 }
 
 TEST(Infer, ErrorsNameOperationTensorAndShapes) {

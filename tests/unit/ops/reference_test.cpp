@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/common/rmsnorm.hpp"
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
 namespace reference_test {
+
+using testing::rmsnorm;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -105,6 +108,57 @@ TEST(ReferenceLayerNorm, WeightHalf) {
                           fp64({2}, {10, 20})});
   expect_near(found[4], {100 - 1 + 3, 200 + 2 - 4});
   expect_near(found[5], {14, 26});
+}
+
+// Mean squares are 25 and 4.
+TEST(ReferenceRmsNorm, SimpleRows) {
+  auto args = rmsnorm<LayerNormArgs>();
+  args.eps = 0;
+  const std::vector<Operand> operands = {fp64({2, 4}, {1, 7, 5, 5, -2, 2, 2, -2}),
+                                         fp64({4}, {1, 1, 2, 1}),
+                                         Operand::absent(),
+                                         Operand::result(),
+                                         Operand::absent(),
+                                         Operand::result()};
+  const auto found = run(args, operands);
+  expect_near(found[3], {0.2, 1.4, 2, 1, -1, 1, 2, -1});
+  expect_near(found[5], {0.2, 0.5});
+  args.eps = 11;  // 36 and 15
+  expect_near(run(args, operands)[5], {1.0 / 6, 1 / std::sqrt(15.0)});
+}
+
+TEST(ReferenceRmsNorm, GradientIsOrthogonalToInput) {
+  // Without eps out does not change when x is scaled: so dx has no part along it.
+  const std::vector<double> x = {1, 7, 5, 5}, grad = {5, -1, 2, 3};
+  const auto dx = run(rmsnorm<LayerNormBackwardArgs>(),
+                      {fp64({1, 4}, grad),
+                       fp64({1, 4}, x),
+                       fp64({4}, {1, 1, 2, 1}),
+                       Operand::absent(),
+                       fp64({1}, {0.2}),
+                       Operand::result()})[5];
+  // x̂ = (0.2 1.4 1 1), g = (5 -1 4 3), mean of g x̂ = 1.65.
+  expect_near(dx, {0.934, -0.662, 0.47, 0.27});
+  const auto sum = run(rmsnorm<LayerNormBackwardAddArgs>(),
+                       {fp64({1, 4}, grad),
+                        fp64({1, 4}, x),
+                        fp64({4}, {1, 1, 2, 1}),
+                        Operand::absent(),
+                        fp64({1}, {0.2}),
+                        fp64({1, 4}, {10, 20, 30, 40}),
+                        Operand::result()})[6];
+  expect_near(sum, {10.934, 19.338, 30.47, 40.27});
+}
+
+TEST(ReferenceRmsNorm, WeightHalf) {
+  const auto found = run(rmsnorm<LayerNormWeightArgs>(),
+                         {fp64({2, 2}, {1, 2, 3, 4}),
+                          fp64({2, 2}, {1, 3, 5, 1}),
+                          Operand::absent(),
+                          fp64({2}, {1, 0.5}),
+                          fp64({2}, {100, 200}),
+                          Operand::absent()});
+  expect_near(found[4], {100 + 1 + 7.5, 200 + 6 + 2});
 }
 
 TEST(ReferenceGelu, KnownValues) {

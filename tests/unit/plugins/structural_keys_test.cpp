@@ -110,6 +110,7 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
                           "moe.activation",
                           "moe.shared_gate",
                           "moe.top_k",
+                          "rmsnorm.eps",
                           "self_attention.causal",
                           "self_attention.heads",
                           "top_k.group_top_k",

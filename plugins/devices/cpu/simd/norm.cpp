@@ -19,7 +19,17 @@ template <class Term>
   return sum(a + b);
 }
 
-template <class T>
+/// x̂ of one vector; only centred rows have a mean.
+template <bool kCentred>
+[[gnu::always_inline]] inline F normal(F x, float mean, float rstd) {
+  if constexpr (kCentred) {
+    return (x - mean) * rstd;
+  } else {
+    return x * rstd;
+  }
+}
+
+template <class T, bool kCentred>
 void normalise(const LayerNormArgs& args) {
   const auto x = rows_of<const T>(args.x);
   const auto out = rows_of<T>(args.out);
@@ -34,25 +44,32 @@ void normalise(const LayerNormArgs& args) {
       const T* from = x[row];
       T* to = out[row];
       const auto value = [=](i64 j, auto count) { return load(from + j, count); };
-      const float mean = per_width * row_sum(x.width, value);
+      float mean = 0;
+      if constexpr (kCentred) mean = per_width * row_sum(x.width, value);
       const auto squared = [=](i64 j, auto count) {
-        const F d = keep(load(from + j, count) - mean, count);
+        F d = load(from + j, count);
+        if constexpr (kCentred) d = keep(d - mean, count);
         return d * d;
       };
       const float variance = per_width * row_sum(x.width, squared);
       const float rstd = 1.0F / __builtin_sqrtf(variance + eps);
-      means[row] = mean;
+      if constexpr (kCentred) means[row] = mean;
       rstds[row] = rstd;
       for_vectors(x.width, [=](i64 j, auto count) {
-        const F normal = (load(from + j, count) - mean) * rstd;
-        store(to + j, normal * load(weight + j, count) + load(bias + j, count), count);
+        const F x_hat = normal<kCentred>(load(from + j, count), mean, rstd);
+        if constexpr (kCentred) {
+          store(to + j, x_hat * load(weight + j, count) + load(bias + j, count), count);
+        } else {
+          store(to + j, x_hat * load(weight + j, count), count);
+        }
       });
     }
   });
 }
 
-// With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)).
-template <class T, class Args>
+// With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)), without mean(g) where rows are
+// not centred.
+template <class T, bool kCentred, class Args>
 void input_gradient(const Args& args) {
   constexpr bool kAdds = requires { args.sum; };
   Rows<const T> added;
@@ -69,18 +86,23 @@ void input_gradient(const Args& args) {
       const T* g = grad[row];
       const T* from = x[row];
       T* to = out[row];
-      const float mean = means[row], rstd = rstds[row];
+      const float mean = kCentred ? means[row] : 0, rstd = rstds[row];
       F sum_g = {}, sum_gx = {};
       for_vectors(x.width, [&](i64 j, auto count) {
         const F gw = load(g + j, count) * load(weight + j, count);
-        sum_g += gw;
-        sum_gx += gw * ((load(from + j, count) - mean) * rstd);
+        if constexpr (kCentred) sum_g += gw;
+        sum_gx += gw * normal<kCentred>(load(from + j, count), mean, rstd);
       });
       const float mean_g = per_width * sum(sum_g), mean_gx = per_width * sum(sum_gx);
       for_vectors(x.width, [=](i64 j, auto count) {
         const F gw = load(g + j, count) * load(weight + j, count);
-        const F normal = (load(from + j, count) - mean) * rstd;
-        F dx = rstd * (gw - mean_g - normal * mean_gx);
+        const F x_hat = normal<kCentred>(load(from + j, count), mean, rstd);
+        F dx;
+        if constexpr (kCentred) {
+          dx = rstd * (gw - mean_g - x_hat * mean_gx);
+        } else {
+          dx = rstd * (gw - x_hat * mean_gx);
+        }
         // Adds to what would have been stored, as an operation of its own would.
         if constexpr (kAdds) dx = load(added[row] + j, count) + apart(dx);
         store(to + j, dx, count);
@@ -95,29 +117,45 @@ void weight_gradient(const LayerNormWeightArgs& args) {
   const auto x = rows_of<const T>(args.x);
   const float* means = args.mean.as<const float>();
   const float* rstds = args.rstd.as<const float>();
-  sum_columns<2>(
-      x.n, x.width, {&args.weight_grad, &args.bias_grad}, [=](i64 row, i64 column, auto count) {
-        const F g = load(grad[row] + column, count);
-        const F xj = load(x[row] + column, count);
-        return Terms<2>{{g * ((xj - means[row]) * rstds[row]), g}};
-      });
+  if (args.centred) {
+    sum_columns<2>(
+        x.n, x.width, {&args.weight_grad, &args.bias_grad}, [=](i64 row, i64 column, auto count) {
+          const F g = load(grad[row] + column, count);
+          const F xj = load(x[row] + column, count);
+          return Terms<2>{{g * normal<true>(xj, means[row], rstds[row]), g}};
+        });
+  } else {
+    sum_columns<1>(x.n, x.width, {&args.weight_grad}, [=](i64 row, i64 column, auto count) {
+      const F xj = load(x[row] + column, count);
+      return Terms<1>{{load(grad[row] + column, count) * normal<false>(xj, 0, rstds[row])}};
+    });
+  }
+}
+
+template <class Args>
+void input_gradient(const Args& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    args.centred ? input_gradient<T, true>(args) : input_gradient<T, false>(args);
+  });
 }
 
 }  // namespace
 
 template <>
 void run(const LayerNormArgs& args) {
-  with_storage(args.x.dtype, [&]<class T>(T) { normalise<T>(args); });
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    args.centred ? normalise<T, true>(args) : normalise<T, false>(args);
+  });
 }
 
 template <>
 void run(const LayerNormBackwardArgs& args) {
-  with_storage(args.x.dtype, [&]<class T>(T) { input_gradient<T>(args); });
+  input_gradient(args);
 }
 
 template <>
 void run(const LayerNormBackwardAddArgs& args) {
-  with_storage(args.x.dtype, [&]<class T>(T) { input_gradient<T>(args); });
+  input_gradient(args);
 }
 
 template <>

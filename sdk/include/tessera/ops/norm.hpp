@@ -10,6 +10,10 @@ namespace tessera {
 /// Layer normalisation of each row (Ba, Kiros, Hinton 2016): out = (x - mean) · rstd · weight +
 /// bias, rstd = 1 / sqrt(biased variance + eps). x, out [n, h]; weight, bias [h]; mean, rstd [n],
 /// in x's dtype but never narrower than fp32.
+///
+/// With centred = false it is RMSNorm (Zhang, Sennrich 2019): out = x · rstd · weight, rstd =
+/// 1 / sqrt(mean of x² + eps). mean, bias and bias_grad are absent then, here and in the operations
+/// below, which take the same flag.
 struct LayerNormArgs {
   static constexpr std::string_view kName = "layernorm";
   static constexpr int kTensors = 6, kOutputs = 3;
@@ -21,6 +25,7 @@ struct LayerNormArgs {
                                           {"rstd", TypeRule::statistic}};
   TensorArg x, weight, bias, out, mean, rstd;
   double eps = 1e-5;
+  bool centred = true;
   TESSERA_API static void infer(LayerNormArgs& args);
 };
 
@@ -35,6 +40,7 @@ struct LayerNormBackwardArgs {
                                           {"rstd", TypeRule::statistic},
                                           {"out", TypeRule::data}};
   TensorArg grad, x, weight, mean, rstd, out;
+  bool centred = true;
   TESSERA_API static void infer(LayerNormBackwardArgs& args);
 };
 
@@ -50,6 +56,7 @@ struct LayerNormBackwardAddArgs {
                                           {"sum", TypeRule::data},
                                           {"out", TypeRule::data}};
   TensorArg grad, x, weight, mean, rstd, sum, out;
+  bool centred = true;
   TESSERA_API static void infer(LayerNormBackwardAddArgs& args);
 };
 
@@ -64,6 +71,7 @@ struct LayerNormWeightArgs {
                                           {"weight_grad", TypeRule::accumulator},
                                           {"bias_grad", TypeRule::accumulator}};
   TensorArg grad, x, mean, rstd, weight_grad, bias_grad;
+  bool centred = true;
   TESSERA_API static void infer(LayerNormWeightArgs& args);
 };
 
