@@ -34,6 +34,22 @@ OrderedJson json_of(const Value& value) {
       value.data);
 }
 
+// Dotted keys are those of nested objects, as parse_settings() reads them.
+OrderedJson json_of(const Settings& settings) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [key, value] : settings) {
+    OrderedJson* at = &json;
+    for (std::size_t begin = 0; begin <= key.size();) {
+      const std::size_t end = std::min(key.find('.', begin), key.size());
+      require(at->is_null() || at->is_object(), "{} is a value and an object", quote(key));
+      at = &(*at)[key.substr(begin, end - begin)];
+      begin = end + 1;
+    }
+    *at = json_of(value);
+  }
+  return json;
+}
+
 i64 bytes_of(const SafetensorsEntry& entry) {
   i64 bytes = dtype_size(parse_dtype(entry.dtype));
   for (const i64 size : entry.shape) bytes *= size;
@@ -191,8 +207,7 @@ void write_foreign_model(const fs::path& folder,
     const JsonTree index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
     write_synced(folder / kManyFiles, index.dump(2) + "\n");
   }
-  OrderedJson json = OrderedJson::object();
-  for (const auto& [key, value] : settings) json[key] = json_of(value);
+  OrderedJson json = json_of(settings);
   for (const std::string& key : nulls) json[key] = nullptr;
   write_synced(folder / kConfig, json.dump(2) + "\n");
   sync_folder(folder);

@@ -6,6 +6,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -25,6 +26,16 @@ void claim_class(Claims& theirs, std::initializer_list<std::string_view> known) 
               theirs.file(),
               written_plain(value->text()),
               fmt::join(known, " and "));
+}
+
+// 1 is 1.0.
+bool equal(const Value& a, const Value& b) {
+  const auto number = [](const Value& value) -> std::optional<double> {
+    if (const auto* whole = std::get_if<i64>(&value.data)) return static_cast<double>(*whole);
+    if (const auto* real = std::get_if<double>(&value.data)) return *real;
+    return std::nullopt;
+  };
+  return a == b || (number(a) && number(a) == number(b));
 }
 
 }  // namespace
@@ -60,6 +71,114 @@ void claim_common_keys(Claims& theirs, std::initializer_list<std::string_view> a
   theirs.refuse("auto_map*", "models with code of their own are not read");
   theirs.refuse("pruned_heads*", "models with pruned heads are not read");
   theirs.refuse("adapter*", "merge the adapter into the model first");
+}
+
+void claim_language_model(Claims& theirs, std::string_view name, std::string_view without_head) {
+  claim_common_keys(theirs, {name, without_head});
+  const Value* names = theirs.find("architectures");
+  if (names == nullptr || *names == Value(Value::Array{name})) return;
+  log_warning("{} has architectures = {}: the model is read as {}, whose head it may lack",
+              theirs.file(),
+              names->text(),
+              name);
+}
+
+const Value* ModelKeys::find(const std::string& key) const {
+  const auto found = ours_.find(key);
+  return found == ours_.end() ? nullptr : &found->second;
+}
+
+const Value& ModelKeys::at(const std::string& key) const {
+  if (const Value* value = find(key)) return *value;
+  fail_config("the model has no \"{}\": it is no {}", key, format_);
+}
+
+Value ModelKeys::at(const std::string& key, const Value& otherwise) const {
+  const Value& value = at(key);
+  return value == Value("auto") ? otherwise : value;
+}
+
+i64 ModelKeys::integer(const std::string& key) const {
+  const Value& value = at(key);
+  if (const auto* number = std::get_if<i64>(&value.data)) return *number;
+  fail_config("{} = {} is no number, which {} needs", key, value.text(), format_);
+}
+
+const Value& ModelKeys::same(const std::vector<std::string>& keys) const {
+  const Value& first = at(keys.at(0));
+  for (const std::string& key : keys) {
+    if (equal(at(key), first)) continue;
+    fail_config("{} = {} and {} = {}: {} has one value for both",
+                keys[0],
+                first.text(),
+                key,
+                at(key).text(),
+                format_);
+  }
+  return first;
+}
+
+void ModelKeys::only(const std::string& key, const Value& value) const {
+  if (equal(at(key), value)) return;
+  fail_config("{} = {}; {} has {}", key, at(key).text(), format_, value.text());
+}
+
+void ModelKeys::only(const Settings& values) const {
+  for (const auto& [key, value] : values) only(key, value);
+}
+
+void ModelKeys::only_one_kind() const {
+  constexpr std::string_view kKinds = "model.blocks.";
+  for (auto at = ours_.lower_bound(kKinds); at != ours_.end(); ++at) {
+    const auto& [key, value] = *at;
+    if (!key.starts_with(kKinds)) return;
+    const Value* block = find("model.block" + key.substr(key.find('.', kKinds.size())));
+    if (block != nullptr && *block == value) continue;
+    fail_config("{} = {} differs from [model.block]: {} has blocks of one kind",
+                key,
+                value.text(),
+                format_);
+  }
+}
+
+Settings usual_run(std::string_view name, i64 positions) {
+  return {{"batch.global", 1},
+          {"batch.micro", 1},
+          {"batch.sequence_length", positions},
+          {"run.name", name},
+          {"run.steps", 1},
+          {"lr.peak", 1e-5},
+          {"data.type", "text"},
+          {"data.path", "text.txt"}};
+}
+
+Settings tokenizer_in(const std::string& folder, std::string_view type, const Settings& theirs) {
+  Settings ours = {{"tokenizer.type", type}, {"tokenizer.path", folder}};
+  if (const auto rows = theirs.find("vocab_size"); rows != theirs.end()) {
+    ours["tokenizer.most_tokens"] = rows->second;
+  }
+  return ours;
+}
+
+std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text) {
+  const std::vector<i32> ids = tokenizer.encode(text);
+  return ids.size() == 1 ? std::optional<i64>(ids[0]) : std::nullopt;
+}
+
+TokenIds named_tokens(const Tokenizer* tokenizer,
+                      const Settings& written,
+                      const std::optional<std::string>& otherwise) {
+  TokenIds ids;
+  for (const std::string name : {"bos_token", "eos_token"}) {
+    std::optional<std::string> text = otherwise;
+    for (const std::string& key : {name, name + ".content"}) {  // a text, or an object with one
+      const auto found = written.find(key);
+      if (found == written.end()) continue;
+      if (const auto* said = std::get_if<std::string>(&found->second.data)) text = *said;
+    }
+    ids[name + "_id"] = tokenizer == nullptr || !text ? std::nullopt : token_of(*tokenizer, *text);
+  }
+  return ids;
 }
 
 }  // namespace tessera

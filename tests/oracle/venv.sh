@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
 # Makes what the oracle runs in and prints its interpreter: the PyTorch of the benchmarks
 # (../bench/venv.sh, a 0.5 GB wheel the first time), the safetensors package, to read Tessera's
-# checkpoints by other code than its own, transformers, whose models Tessera converts, and MKL, with
-# which the device `cpu` can multiply.
+# checkpoints by other code than its own, transformers, whose models Tessera converts, with what it
+# needs to read GGUF files (real_llama.py), and MKL, with which the device `cpu` can multiply.
 set -euo pipefail
 
 safetensors_version=0.8.0
 transformers_version=5.23.0
 mkl_version=2026.2.0
+gguf_version=0.19.0
+accelerate_version=1.15.0
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$("$here/../bench/venv.sh")
 # oracle.py looks for ready-oracle-*.
-ready=${python%/bin/python}/ready-oracle-$safetensors_version-$transformers_version-$mkl_version
+versions=$safetensors_version-$transformers_version-$mkl_version-$gguf_version-$accelerate_version
+ready=${python%/bin/python}/ready-oracle-$versions
 
 if [[ ! -e $ready ]]; then
   "$python" -m pip --disable-pip-version-check install --quiet --no-deps \
     "safetensors==$safetensors_version" "transformers==$transformers_version" \
-    "mkl==$mkl_version" >&2
-  # What transformers needs, but for PyTorch, which is there in its own way.
+    "mkl==$mkl_version" "gguf==$gguf_version" "accelerate==$accelerate_version" >&2
+  # What these need, but for PyTorch, which is there in its own way.
   "$python" -m pip --disable-pip-version-check install --quiet \
-    "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging pyyaml regex tqdm typer >&2
-  "$python" -c 'import safetensors.numpy, tomllib, transformers'
+    "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging psutil pyyaml regex \
+    tqdm typer >&2
+  "$python" -c 'import accelerate, gguf, safetensors.numpy, tomllib, transformers'
   ls "${python%/bin/python}"/lib/libmkl_rt.so* >&2  # where the test oracle.mkl looks
   touch "$ready"
 fi

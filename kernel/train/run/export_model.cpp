@@ -16,6 +16,7 @@
 #include "kernel/config/dump.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "kernel/train/run/converters.hpp"
+#include "kernel/train/run/exported_tensors.hpp"
 #include "kernel/train/run/foreign_files.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/token_ids.hpp"
@@ -123,8 +124,6 @@ void require_same_tokenizer(const fs::path& from,
       quote(meaning.tokenizer),
       quote(meaning.tokenizer_now));
 }
-
-using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
 
 // The model that `theirs` describes: what a reader of the folder expects.
 struct Described {
@@ -250,32 +249,8 @@ Conversion export_model(const ConversionArguments& arguments,
   const Converter& chosen = *fitting[0].converter;
   theirs[std::string(kModelType)] = chosen.model_type();
 
-  std::map<std::string, const StoredTensor*> left;  // parameters
-  for (const auto& [name, tensor] : index.tensors) {
-    if (name.find('/') == std::string::npos) left[name] = &tensor;
-  }
-  std::vector<const StoredTensor*> stored;
-  TensorShapes shapes;
-  std::vector<SafetensorsEntry> entries;
-  const std::vector<ConvertedTensor> tensors = chosen.tensors(theirs);
-  for (const ConvertedTensor& tensor : tensors) {
-    const auto found = left.find(tensor.ours);
-    if (found == left.end()) {
-      fail_config("{} has no parameter \"{}\"", from.string(), tensor.ours);
-    }
-    stored.push_back(found->second);
-    shapes[tensor.ours] = found->second->shape;
-    entries.push_back({tensor.theirs, found->second->dtype, found->second->shape});
-    if (tensor.transposed) std::ranges::reverse(entries.back().shape);
-    left.erase(found);
-  }
-  if (!left.empty()) {
-    fail_config("{} has {}, which converter \"{}\" does not know",
-                from.string(),
-                quote(left.begin()->first),
-                fitting[0].name);
-  }
-  require_described(theirs, resolved, shapes, fitting[0], plugins);
+  ExportedTensors tensors(from, index, fitting[0], theirs);
+  require_described(theirs, resolved, tensors.shapes(), fitting[0], plugins);
   const WrittenTokenizer tokenizer =
       arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
                                : WrittenTokenizer();
@@ -285,18 +260,18 @@ Conversion export_model(const ConversionArguments& arguments,
   const std::vector<std::string> nulls =
       put_token_ids(theirs, chosen, tokenizer, vocabulary_in(ours));
   NewFolder folder(arguments.out);
-  StoredReader reader(from, index);
-  const auto contents = [&](std::size_t i, const ByteSink& sink) {
-    const std::vector<std::byte> bytes = reader.read(*stored[i]);
-    const std::vector<i64>& shape = stored[i]->shape;
-    sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
-  };
-  write_foreign_model(folder.path(), theirs, nulls, entries, contents, file_bytes);
+  write_foreign_model(
+      folder.path(),
+      theirs,
+      nulls,
+      tensors.entries(),
+      [&](std::size_t i, const ByteSink& sink) { tensors.write(i, sink); },
+      file_bytes);
   Conversion done{fitting[0].name,
                   {},
                   resolved.run.tokenizer.type,
                   tokenizer.tokenizer != nullptr,
-                  static_cast<i64>(entries.size())};
+                  static_cast<i64>(tensors.entries().size())};
   for (const std::string& file : tokenizer.files) {
     write_synced(folder.path() / file, read_text_file(tokenizer.folder / file));
   }

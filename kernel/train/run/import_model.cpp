@@ -8,6 +8,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/checkpoint/slices.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/config/structure.hpp"
 #include "kernel/dry/dry_rank.hpp"
@@ -112,13 +113,15 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   const Settings token_ids =
       token_ids_of(model, from, vocabulary_in(of_model), !tokenizer_files.empty());
   ImportedTensors imported(model, chosen, theirs);
-  for (const CheckpointTensor& tensor : part.tensors()) imported.expect(tensor);
+  for (const CheckpointTensor& tensor : part.tensors()) {
+    imported.expect(tensor.name, sizes_of(tensor.of->logical));
+  }
   imported.require_fit(from);
   NewFolder folder(out);
   const fs::path steps = folder.path() / "checkpoints", temporary = steps / "step-0.convert.tmp";
   fs::create_directories(temporary);
   const auto values = [&](const CheckpointTensor& tensor, HostBytes& memory) {
-    memory = imported.values(tensor);
+    memory = imported.values(tensor.name, tensor.tensor.dtype());
     return std::span<const std::byte>(memory);
   };
   CheckpointInfo info;

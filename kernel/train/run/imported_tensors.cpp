@@ -85,7 +85,8 @@ ImportedTensors::ImportedTensors(const ForeignModel& model,
                                           : ""));
     }
     known.insert(name);
-    tensors_[tensor.ours] = {name, tensor.transposed};
+    tensors_[tensor.ours].push_back(tensor);
+    tensors_[tensor.ours].back().theirs = name;
   }
   const std::string_view prefix = converter.optional_prefix();
   const auto bare = [&](std::string_view name) {
@@ -99,23 +100,33 @@ ImportedTensors::ImportedTensors(const ForeignModel& model,
   }
 }
 
-void ImportedTensors::expect(const CheckpointTensor& ours) {
-  const auto found = tensors_.find(ours.name);
+void ImportedTensors::expect(const std::string& ours, const std::vector<i64>& shape) {
+  const auto found = tensors_.find(ours);
   if (found == tensors_.end()) {
-    problems_.push_back(fmt::format("the converter has nothing for \"{}\"", ours.name));
+    problems_.push_back(fmt::format("the converter has nothing for \"{}\"", ours));
     return;
   }
-  const auto& [name, transposed] = found->second;
-  if (!model_.has(name)) return;  // told already
-  std::vector<i64> shape = model_.entry(name).shape;
-  if (transposed) std::ranges::reverse(shape);
-  if (shape == sizes_of(ours.of->logical)) return;
-  problems_.push_back(fmt::format("\"{}\" is [{}], and \"{}\" has {}{}",
-                                  name,
-                                  fmt::join(model_.entry(name).shape, ", "),
-                                  ours.name,
-                                  ours.of->logical,
-                                  transposed ? ", transposed" : ""));
+  std::vector<Tile>& tiles = tiles_[ours];
+  try {
+    tiles = lay_out(found->second, shape);
+  } catch (const ConfigError& error) {
+    problems_.emplace_back(error.what());
+    return;
+  }
+  for (const Tile& tile : tiles) {
+    const std::string& name = tile.tensor.theirs;
+    if (!model_.has(name)) continue;  // told already
+    const std::vector<i64>& theirs = model_.entry(name).shape;
+    if (theirs == tile.their_shape()) continue;
+    const char* turned = tile.tensor.transposed ? ", transposed" : "";
+    std::string told = fmt::format("\"{}\" is [{}], and ", name, fmt::join(theirs, ", "));
+    if (tiles.size() == 1) {
+      told += fmt::format("\"{}\" has [{}]{}", ours, fmt::join(shape, ", "), turned);
+    } else {
+      told += fmt::format("{}{} were expected", tile.text(theirs), turned);
+    }
+    problems_.push_back(std::move(told));
+  }
 }
 
 void ImportedTensors::require_fit(const std::filesystem::path& folder) const {
@@ -123,12 +134,16 @@ void ImportedTensors::require_fit(const std::filesystem::path& folder) const {
   fail_config("{} cannot be converted: {}", folder.string(), name_list(problems_));
 }
 
-std::vector<std::byte> ImportedTensors::values(const CheckpointTensor& ours) const {
-  const auto& [name, turned] = tensors_.at(ours.name);
-  const SafetensorsEntry& entry = model_.entry(name);
-  const std::vector<std::byte> bytes =
-      converted(model_.read(name), parse_dtype(entry.dtype), ours.tensor.dtype());
-  return turned ? transposed(bytes, entry.shape[0], entry.shape[1]) : bytes;
+std::vector<std::byte> ImportedTensors::values(const std::string& ours, DType dtype) const {
+  const std::vector<Tile>& tiles = tiles_.at(ours);
+  const i64 bytes = dtype_size(dtype), elements = Rectangle{{}, tiles[0].of}.elements();
+  std::vector<std::byte> all(static_cast<std::size_t>(elements * bytes));
+  for (const Tile& tile : tiles) {
+    const std::string& name = tile.tensor.theirs;
+    const DType from = parse_dtype(model_.entry(name).dtype);
+    put(tile, converted(model_.read(name), from, dtype), all, bytes);
+  }
+  return all;
 }
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernel/checkpoint/foreign_model.hpp"
-#include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/train/run/tiles.hpp"
 #include "tessera/converter.hpp"
 
 namespace tessera {
@@ -20,19 +20,16 @@ class ImportedTensors {
  public:
   ImportedTensors(const ForeignModel& model, const Converter& converter, const Settings& theirs);
   /// Asks for a parameter: it must be there, in this shape.
-  void expect(const CheckpointTensor& ours);
+  void expect(const std::string& ours, const std::vector<i64>& shape);
   /// Throws ConfigError naming all that is missing, unknown or of another shape.
   void require_fit(const std::filesystem::path& folder) const;
-  /// Values in the parameter's dtype.
-  std::vector<std::byte> values(const CheckpointTensor& ours) const;
+  /// The values of one that was asked for, as `dtype`.
+  std::vector<std::byte> values(const std::string& ours, DType dtype) const;
 
  private:
-  struct Theirs {
-    std::string name;
-    bool transposed = false;
-  };
   const ForeignModel& model_;
-  std::map<std::string, Theirs> tensors_;  // by our name
+  std::map<std::string, std::vector<ConvertedTensor>> tensors_;  // by our name
+  std::map<std::string, std::vector<Tile>> tiles_;               // of those that were expected
   std::vector<std::string> problems_;
 };
 

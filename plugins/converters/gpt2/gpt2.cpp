@@ -87,18 +87,10 @@ Value activation_of(Claims& theirs) {
 }
 
 constexpr const char* kClass = "GPT2LMHeadModel";
-Value one_class(const char* name) { return Value::Array{name}; }
 
 // Claims keys of other heads, of how a program runs the model, and of earlier versions.
 void claim_harmless(Claims& theirs) {
-  constexpr const char* kHeadless = "GPT2Model";
-  claim_common_keys(theirs, {kClass, kHeadless});
-  if (const Value* names = theirs.find("architectures"); names && *names != one_class(kClass)) {
-    log_warning("{} has architectures = {}: the model is read as {}, whose head it may lack",
-                theirs.file(),
-                names->text(),
-                kClass);
-  }
+  claim_language_model(theirs, kClass, "GPT2Model");
   theirs.harmless({"reorder_and_upcast_attn", "summary_*", "predict_special_tokens"});
   theirs.only("add_cross_attention", false);
   theirs.only("scale_attn_by_inverse_layer_idx", false);
@@ -106,43 +98,6 @@ void claim_harmless(Claims& theirs) {
 }
 
 constexpr std::string_view kEnd = "<|endoftext|>";
-
-// The number of a text that is one token.
-std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text) {
-  const std::vector<i32> ids = tokenizer.encode(text);
-  return ids.size() == 1 ? std::optional<i64>(ids[0]) : std::nullopt;
-}
-
-// The value of keys that must be equal here, because they are one key there.
-Value same(const Settings& ours, const std::vector<std::string>& keys) {
-  const auto at = [&](const std::string& key) {
-    const auto found = ours.find(key);
-    if (found == ours.end()) fail_config("the model has no \"{}\": it is no GPT-2", key);
-    return found->second;
-  };
-  for (const std::string& key : keys) {
-    if (at(key) == at(keys[0])) continue;
-    fail_config("{} = {} and {} = {}: GPT-2 has one value for both",
-                keys[0],
-                at(keys[0]).text(),
-                key,
-                at(key).text());
-  }
-  return at(keys[0]);
-}
-
-// A pattern may name kinds of blocks; in GPT-2 all of them are as [model.block] is.
-void require_one_kind(const Settings& ours) {
-  constexpr std::string_view kKinds = "model.blocks.";
-  for (auto at = ours.lower_bound(kKinds); at != ours.end(); ++at) {
-    const auto& [key, value] = *at;
-    if (!key.starts_with(kKinds)) return;
-    const auto block = ours.find("model.block" + key.substr(key.find('.', kKinds.size())));
-    if (block != ours.end() && block->second == value) continue;
-    fail_config(
-        "{} = {} differs from [model.block]: GPT-2 has blocks of one kind", key, value.text());
-  }
-}
 
 }  // namespace
 
@@ -160,54 +115,44 @@ class Gpt2 final : public Converter {
     theirs.only("n_ctx", positions);
     const bool inner = theirs.find("n_inner") != nullptr;
     const Value eps = get(theirs, "layer_norm_epsilon"), inside = get(theirs, "resid_pdrop");
-    return {{"model.type", "gpt"},
-            {"model.layers", size_of(theirs, "n_layer")},
-            {"model.hidden", hidden},
-            {"model.heads", size_of(theirs, "n_head")},
-            {"model.positions", positions},
-            {"model.vocab", theirs.integer("vocab_size")},
-            {"model.tied_embeddings", theirs.flag("tie_word_embeddings", true)},
-            {"model.dropout", inside},
-            {"model.init_std", get(theirs, "initializer_range")},
-            {"model.embedding.dropout", get(theirs, "embd_pdrop")},
-            {"model.block.attention.dropout", get(theirs, "attn_pdrop")},
-            {"model.block.mlp.activation", activation_of(theirs)},
-            {"model.block.mlp.ffn", inner ? theirs.integer("n_inner") : 4 * hidden},
-            {"model.block.norm.eps", eps},
-            {"model.head.norm.eps", eps},
-            {"batch.global", 1},
-            {"batch.micro", 1},
-            {"batch.sequence_length", positions},
-            {"run.name", "gpt2"},
-            {"run.steps", 1},
-            {"lr.peak", 1e-5},
-            {"data.type", "text"},
-            {"data.path", "text.txt"}};
+    Settings ours = usual_run("gpt2", positions);
+    ours.merge(Settings{{"model.type", "gpt"},
+                        {"model.layers", size_of(theirs, "n_layer")},
+                        {"model.hidden", hidden},
+                        {"model.heads", size_of(theirs, "n_head")},
+                        {"model.positions", positions},
+                        {"model.vocab", theirs.integer("vocab_size")},
+                        {"model.tied_embeddings", theirs.flag("tie_word_embeddings", true)},
+                        {"model.dropout", inside},
+                        {"model.init_std", get(theirs, "initializer_range")},
+                        {"model.embedding.dropout", get(theirs, "embd_pdrop")},
+                        {"model.block.attention.dropout", get(theirs, "attn_pdrop")},
+                        {"model.block.mlp.activation", activation_of(theirs)},
+                        {"model.block.mlp.ffn", inner ? theirs.integer("n_inner") : 4 * hidden},
+                        {"model.block.norm.eps", eps},
+                        {"model.head.norm.eps", eps}});
+    return ours;
   }
 
-  Settings do_to_theirs(const Settings& ours) const override {
-    const auto require_value = [&](const std::string& key, const Value& wanted) {
-      if (const Value value = same(ours, {key}); value != wanted) {
-        fail_config("{} = {}; GPT-2 has {}", key, value.text(), wanted.text());
-      }
-    };
-    require_value("model.type", "gpt");
-    require_value("model.embedding.type", "embedding");
-    require_value("model.block.type", "transformer_block");
-    require_value("model.block.norm.type", "layernorm");
-    require_value("model.block.attention.type", "self_attention");
-    require_value("model.block.mlp.type", "mlp");
-    require_value("model.head.type", "lm_head");
-    require_value("model.head.norm.type", "layernorm");
-    require_value("model.block.attention.causal", true);
-    require_one_kind(ours);
-    const Value heads = same(ours, {"model.block.attention.heads"});
-    const Value groups = same(ours, {"model.block.attention.kv_heads"});
-    if (groups != heads && groups != Value("auto")) {
+  Settings do_to_theirs(const Settings& all) const override {
+    const ModelKeys ours(all, "GPT-2");
+    ours.only({{"model.type", "gpt"},
+               {"model.embedding.type", "embedding"},
+               {"model.block.type", "transformer_block"},
+               {"model.block.norm.type", "layernorm"},
+               {"model.block.attention.type", "self_attention"},
+               {"model.block.mlp.type", "mlp"},
+               {"model.head.type", "lm_head"},
+               {"model.head.norm.type", "layernorm"},
+               {"model.block.attention.causal", true}});
+    ours.only_one_kind();
+    const Value heads = ours.at("model.block.attention.heads");
+    const Value groups = ours.at("model.block.attention.kv_heads", heads);
+    if (groups != heads) {
       fail_config("model.block.attention.kv_heads = {}: GPT-2 has as many as heads", groups.text());
     }
-    const Value ffn = same(ours, {"model.block.mlp.ffn"});
-    const Value activation = same(ours, {"model.block.mlp.activation"});
+    const Value ffn = ours.at("model.block.mlp.ffn");
+    const Value activation = ours.at("model.block.mlp.activation");
     Settings theirs = defaults();
     const auto* name = std::ranges::find(
         kActivations, activation, [](const auto& pair) { return Value(pair.second); });
@@ -215,21 +160,21 @@ class Gpt2 final : public Converter {
       fail_config("model.block.mlp.activation = {}: GPT-2 has gelu or gelu_erf", activation.text());
     }
     theirs["activation_function"] = name->first;
-    theirs["architectures"] = one_class(kClass);
-    theirs["n_layer"] = same(ours, {"model.layers"});
-    theirs["n_embd"] = same(ours, {"model.hidden"});
+    theirs["architectures"] = Value::Array{kClass};
+    theirs["n_layer"] = ours.at("model.layers");
+    theirs["n_embd"] = ours.at("model.hidden");
     theirs["n_head"] = heads;
     // The rows of the model's table, which may be more than model.positions.
-    theirs["n_positions"] = same(ours, {"model.embedding.positions"});
+    theirs["n_positions"] = ours.at("model.embedding.positions");
     theirs["n_ctx"] = theirs["n_positions"];
-    theirs["vocab_size"] = same(ours, {"model.vocab"});
+    theirs["vocab_size"] = ours.at("model.vocab");
     if (ffn != Value("auto")) theirs["n_inner"] = ffn;
-    theirs["tie_word_embeddings"] = same(ours, {"model.tied_embeddings", "model.head.tied"});
-    theirs["resid_pdrop"] = same(ours, {"model.block.dropout"});
-    theirs["embd_pdrop"] = same(ours, {"model.embedding.dropout"});
-    theirs["attn_pdrop"] = same(ours, {"model.block.attention.dropout"});
-    theirs["layer_norm_epsilon"] = same(ours, {"model.block.norm.eps", "model.head.norm.eps"});
-    theirs["initializer_range"] = same(ours, {"model.init_std"});
+    theirs["tie_word_embeddings"] = ours.same({"model.tied_embeddings", "model.head.tied"});
+    theirs["resid_pdrop"] = ours.at("model.block.dropout");
+    theirs["embd_pdrop"] = ours.at("model.embedding.dropout");
+    theirs["attn_pdrop"] = ours.at("model.block.attention.dropout");
+    theirs["layer_norm_epsilon"] = ours.same({"model.block.norm.eps", "model.head.norm.eps"});
+    theirs["initializer_range"] = ours.at("model.init_std");
     return theirs;
   }
 
@@ -238,26 +183,10 @@ class Gpt2 final : public Converter {
             .others = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}};
   }
   Settings do_tokenizer(const std::string& folder, const Settings& theirs) const override {
-    Settings ours = {{"tokenizer.type", "gpt2"}, {"tokenizer.path", folder}};
-    // The model has no rows for more.
-    if (const auto rows = theirs.find("vocab_size"); rows != theirs.end()) {
-      ours["tokenizer.most_tokens"] = rows->second;
-    }
-    return ours;
+    return tokenizer_in(folder, "gpt2", theirs);
   }
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
-    TokenIds ids;
-    for (const std::string name : {"bos_token", "eos_token"}) {
-      const auto found = std::ranges::find_if(written, [&](const auto& entry) {
-        return entry.first == name || entry.first == name + ".content";
-      });
-      const auto* text =
-          found == written.end() ? nullptr : std::get_if<std::string>(&found->second.data);
-      ids[name + "_id"] = tokenizer == nullptr
-                              ? std::nullopt
-                              : token_of(*tokenizer, text == nullptr ? std::string(kEnd) : *text);
-    }
-    return ids;
+    return named_tokens(tokenizer, written, std::string(kEnd));
   }
   std::string do_tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const override {
     Json config, added;

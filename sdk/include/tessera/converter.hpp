@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/api.hpp"
@@ -13,11 +14,27 @@
 
 namespace tessera {
 
-/// A parameter here and the tensor of the other format that holds the same values.
+/// Where a tensor of the other format begins in a parameter here that several of them make up.
+struct TileBegin {
+  i64 row = 0, column = 0;
+  /// Which entry of the parameter's first dimension it is, as an expert's; their tensor lacks that
+  /// dimension, and row and column count along the next two.
+  std::optional<i64> entry = {};
+};
+
+/// A parameter here and the tensor of the other format that holds the same values, or some of them.
+/// Several tensors of one parameter are tiles of a grid: each reaches to where the next begins.
+///
+///     {"mlp.up.weight", "mlp.gate_proj.weight"},                         // rows 0 to ffn - 1
+///     {"mlp.up.weight", "mlp.up_proj.weight", false, {.row = ffn}},      // the other rows
+///     {"experts.up", "experts.1.w3.weight", true, {.column = ffn, .entry = 1}},
+///
+/// The host refuses gaps, overlaps and other sizes before it writes anything.
 struct ConvertedTensor {
   std::string ours;         ///< logical name: "layers.0.attention.qkv.weight"
   std::string theirs;       ///< in its files: "transformer.h.0.attn.c_attn.weight"
   bool transposed = false;  ///< a matrix that is [in, out] there and [out, in] here
+  TileBegin at = {};        ///< of the tensor as it lies here, after it is transposed
 };
 
 /// A tensor of their files that is a second name of another one, as a tied output table.
@@ -47,6 +64,54 @@ struct ConverterArguments {};
 /// none of `architectures` are refused.
 TESSERA_API void claim_common_keys(Claims& theirs,
                                    std::initializer_list<std::string_view> architectures);
+
+/// The same for a language model of `name`, a class with a head, and warns where config.json names
+/// `without_head` instead: the model is read as `name` then.
+TESSERA_API void claim_language_model(Claims& theirs,
+                                      std::string_view name,
+                                      std::string_view without_head);
+
+/// A model of ours as to_theirs() reads it; `format` names the other format in errors ("GPT-2"),
+/// which are ConfigErrors that name the key. For one thread.
+class TESSERA_API ModelKeys {
+ public:
+  ModelKeys(const Settings& ours, std::string format) : ours_(ours), format_(std::move(format)) {}
+  /// nullptr where there is none, as below a type that has no such key.
+  const Value* find(const std::string& key) const;
+  const Value& at(const std::string& key) const;
+  /// The value at `key`, or `otherwise` where it is "auto".
+  Value at(const std::string& key, const Value& otherwise) const;
+  i64 integer(const std::string& key) const;
+  /// The value of keys that must be equal here, because they are one key there.
+  const Value& same(const std::vector<std::string>& keys) const;
+  /// The other format has this value only.
+  void only(const std::string& key, const Value& value) const;
+  void only(const Settings& values) const;
+  /// A pattern may name kinds of blocks; there, all of them are as [model.block] is.
+  void only_one_kind() const;
+
+ private:
+  const Settings& ours_;
+  std::string format_;
+};
+
+/// Keys that only complete a configuration: a name, and sizes of batches that hold `positions`.
+TESSERA_API Settings usual_run(std::string_view name, i64 positions);
+
+/// The keys of a tokenizer of this type that reads `folder`, for Converter::tokenizer(): the model
+/// has no rows for more tokens than config.json's "vocab_size".
+TESSERA_API Settings tokenizer_in(const std::string& folder,
+                                  std::string_view type,
+                                  const Settings& theirs);
+
+/// The number of a text that is one token.
+TESSERA_API std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text);
+
+/// "bos_token_id" and "eos_token_id" of the tokens that a tokenizer_config.json names, for
+/// Converter::token_ids(); `otherwise` is the text of those that it does not name.
+TESSERA_API TokenIds named_tokens(const Tokenizer* tokenizer,
+                                  const Settings& written,
+                                  const std::optional<std::string>& otherwise);
 
 /// Translates models between Tessera and the format of Hugging Face transformers: a folder with a
 /// config.json and safetensors files. Plugin kind "converter"; `tessera convert` finds it by the
@@ -106,7 +171,7 @@ class TESSERA_API Converter : public Identified {
   /// Is this a file of their folder that changes nothing, though the host does not know it? Pages,
   /// pictures, weights of other formats and states of trainings are known.
   bool harmless_file(std::string_view name) const;
-  /// Every parameter of the model that `theirs` describes, once.
+  /// Every parameter of the model that `theirs` describes, once, or its tiles.
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const;
   /// A prefix of their names that some files leave out: "transformer.".
   std::string_view optional_prefix() const;

@@ -1,0 +1,14 @@
+#pragma once
+#include "tessera/converter.hpp"
+
+namespace tessera {
+
+/// Keys below "model.block.attention.rotary." of a config.json with "rope_theta" and
+/// "rope_scaling", as transformers 4 writes it, or with "rope_parameters". `positions`: the
+/// model's.
+Settings rotary_to_ours(Claims& theirs, i64 positions);
+
+/// The inverse, as "rope_theta" and "rope_scaling", which all versions read.
+Settings rotary_to_theirs(const ModelKeys& ours);
+
+}  // namespace tessera

@@ -1,0 +1,317 @@
+// What a config.json of Llama means here, and what is refused.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "plugins_support.hpp"
+#include "tessera/converter.hpp"
+
+namespace tessera {
+namespace llama_converter_test {
+
+using ::testing::HasSubstr;
+
+class LlamaConverter : public ::testing::Test {
+ protected:
+  // Settings here of a config.json.
+  Settings ours(const std::string& json) const {
+    Claims claims("config.json", parse_settings(json, "config.json"));
+    Settings settings = llama_->to_ours(claims);
+    claims.require_known("it");
+    return settings;
+  }
+  std::string refused(const std::string& json) const {
+    return text_of<ConfigError>([&] { ours(json); });
+  }
+  // As the resolved configuration has them, which has more keys.
+  Settings resolved(const std::string& json) const {
+    Settings settings = ours(json);
+    const Settings more = {{"model.embedding.type", "embedding"},
+                           {"model.block.type", "transformer_block"},
+                           {"model.block.attention.type", "self_attention"},
+                           {"model.block.attention.causal", true},
+                           {"model.block.attention.heads", settings.at("model.heads")},
+                           {"model.head.type", "lm_head"},
+                           {"model.head.tied", settings.at("model.tied_embeddings")}};
+    settings.insert(more.begin(), more.end());
+    return settings;
+  }
+  std::string refused_back(const std::string& key, const Value& value) const {
+    Settings settings = resolved("{}");
+    settings[key] = value;
+    return text_of<ConfigError>([&] { llama_->to_theirs(settings); });
+  }
+  // Keys of the rotary positions.
+  Settings rotary(const std::string& json) const {
+    Settings found;
+    const std::string prefix = "model.block.attention.rotary.";
+    for (const auto& [key, value] : ours(json)) {
+      if (key.starts_with(prefix)) found[key.substr(prefix.size())] = value;
+    }
+    return found;
+  }
+  ConverterArguments none_;
+  std::shared_ptr<Converter> llama_ = make_plugin<Converter>("llama", "", none_);
+};
+
+// What is absent is what transformers 5 takes.
+TEST_F(LlamaConverter, WhatIsAbsentIsTransformers) {
+  const Settings expected = {{"model.type", "gpt"},
+                             {"model.layers", 32},
+                             {"model.hidden", 4096},
+                             {"model.heads", 32},
+                             {"model.positions", 2048},
+                             {"model.vocab", 32000},
+                             {"model.tied_embeddings", false},
+                             {"model.dropout", 0.0},
+                             {"model.init_std", 0.02},
+                             {"model.embedding.learned_positions", false},
+                             {"model.block.norm.type", "rmsnorm"},
+                             {"model.block.norm.eps", 1e-6},
+                             {"model.head.norm.type", "rmsnorm"},
+                             {"model.head.norm.eps", 1e-6},
+                             {"model.block.attention.kv_heads", 32},
+                             {"model.block.attention.head_size", 128},
+                             {"model.block.attention.qkv.bias", false},
+                             {"model.block.attention.proj.bias", false},
+                             {"model.block.attention.dropout", 0.0},
+                             {"model.block.attention.rotary.type", "default"},
+                             {"model.block.attention.rotary.base", 10000.0},
+                             {"model.block.attention.rotary.fraction", 1.0},
+                             {"model.block.attention.rotary.interleaved", false},
+                             {"model.block.mlp.type", "gated_mlp"},
+                             {"model.block.mlp.ffn", 11008},
+                             {"model.block.mlp.activation", "swiglu"}};
+  Settings found = ours("{}");
+  EXPECT_EQ(found.at("batch.sequence_length"), Value(2048));
+  std::erase_if(found, [](const auto& entry) { return !entry.first.starts_with("model."); });
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(LlamaConverter, EachKeyHasItsPlace) {
+  const Settings found = ours(R"({
+    "architectures": ["LlamaForCausalLM"], "vocab_size": 300, "hidden_size": 96,
+    "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 6,
+    "num_key_value_heads": 2, "max_position_embeddings": 24, "initializer_range": 0.03,
+    "rms_norm_eps": 1e-05, "tie_word_embeddings": true, "attention_bias": true,
+    "attention_dropout": 0.1, "mlp_bias": false, "head_dim": 8, "pretraining_tp": 1,
+    "rope_theta": 5000.0, "rope_scaling": null, "use_cache": true, "torch_dtype": "bfloat16",
+    "bos_token_id": 1, "eos_token_id": [1, 2], "rope_interleaved": false})");
+  for (const auto& [key, value] : Settings{{"model.layers", 2},
+                                           {"model.hidden", 96},
+                                           {"model.heads", 6},
+                                           {"model.positions", 24},
+                                           {"model.vocab", 300},
+                                           {"model.tied_embeddings", true},
+                                           {"model.init_std", 0.03},
+                                           {"model.block.norm.eps", 1e-5},
+                                           {"model.head.norm.eps", 1e-5},
+                                           {"model.block.attention.kv_heads", 2},
+                                           {"model.block.attention.head_size", 8},
+                                           {"model.block.attention.qkv.bias", true},
+                                           {"model.block.attention.proj.bias", true},
+                                           {"model.block.attention.dropout", 0.1},
+                                           {"model.block.attention.rotary.base", 5000.0},
+                                           {"model.block.mlp.ffn", 256}}) {
+    EXPECT_EQ(found.at(key), value) << key;
+  }
+  EXPECT_EQ(ours(R"({"hidden_size": 96, "num_attention_heads": 6, "head_dim": null})")
+                .at("model.block.attention.head_size"),
+            Value(16));
+}
+
+TEST_F(LlamaConverter, RotaryPositionsInBothSpellings) {
+  const Settings plain = {
+      {"type", "default"}, {"base", 100000.0}, {"fraction", 1.0}, {"interleaved", false}};
+  EXPECT_EQ(rotary(R"({"rope_theta": 100000.0})"), plain);
+  EXPECT_EQ(rotary(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 100000.0}})"),
+            plain);
+  // A base within goes before one without, as in transformers.
+  EXPECT_EQ(rotary(R"({"rope_theta": 1.0, "rope_parameters": {"rope_theta": 100000.0}})"), plain);
+
+  Settings linear = plain;
+  linear["type"] = "linear";
+  linear["factor"] = 4.0;
+  EXPECT_EQ(
+      rotary(R"({"rope_theta": 100000.0, "rope_scaling": {"type": "linear", "factor": 4.0}})"),
+      linear);
+
+  Settings llama3 = plain;
+  llama3["type"] = "llama3";
+  llama3["factor"] = 8.0;
+  llama3["low_frequency_factor"] = 1.0;
+  llama3["high_frequency_factor"] = 4.0;
+  llama3["original_positions"] = 8192;
+  constexpr const char* kNumbers = R"("rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192)";
+  EXPECT_EQ(rotary(fmt::format(R"({{"rope_theta": 100000.0, "rope_scaling": {{{}}}}})", kNumbers)),
+            llama3);
+  EXPECT_EQ(
+      rotary(fmt::format(R"({{"rope_parameters": {{{}, "rope_theta": 100000.0}}}})", kNumbers)),
+      llama3);
+
+  Settings yarn = plain;
+  yarn["base"] = 10000.0;
+  yarn["type"] = "yarn";
+  yarn["factor"] = 2.0;
+  yarn["original_positions"] = 2048;  // as many as the model has
+  yarn["beta_fast"] = 32.0;
+  yarn["beta_slow"] = 1.0;
+  EXPECT_EQ(rotary(R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}})"), yarn);
+  yarn["attention_factor"] = 1.5;
+  yarn["beta_fast"] = 16.0;
+  EXPECT_EQ(rotary(R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
+                       "attention_factor": 1.5, "truncate": true}})"),
+            yarn);
+}
+
+TEST_F(LlamaConverter, WhatItCannotDoIsRefused) {
+  for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"hidden_act": "gelu"})",
+            R"(config.json has hidden_act = "gelu"; only "silu" is supported)"},
+           {R"({"mlp_bias": true})", "config.json has mlp_bias = true; only false is supported"},
+           {R"({"pretraining_tp": 2})", "config.json has pretraining_tp = 2; only 1 is supported"},
+           {R"({"hidden_size": 10, "num_attention_heads": 4})",
+            "config.json has hidden_size = 10 and num_attention_heads = 4, which does not divide "
+            "it"},
+           {R"({"partial_rotary_factor": 0.5})",
+            "config.json has partial_rotary_factor = 0.5; only 1.0 is supported"},
+           {R"({"rope_interleaved": true})",
+            "config.json has rope_interleaved = true; only false is supported"},
+           {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})",
+            "config.json has rope_scaling.type = \"dynamic\"; only \"default\", \"linear\", "
+            "\"llama3\" and \"yarn\" are supported"},
+           {R"({"rope_scaling": {"type": "linear"}})",
+            "config.json has no \"rope_scaling.factor\""},
+           {R"({"rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"a": 1}})",
+            "config.json has rope_scaling and rope_parameters: one of them is enough"},
+           {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "mscale": 1.0}})",
+            "config.json has rope_scaling.mscale = 1.0: give attention_factor instead"},
+           {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "truncate": false}})",
+            "config.json has rope_scaling.truncate = false; only true is supported"},
+           {R"({"architectures": ["LlamaForSequenceClassification"]})",
+            "config.json has architectures = [\"LlamaForSequenceClassification\"]; the converter "
+            "reads LlamaForCausalLM and LlamaModel"},
+           {R"({"sliding_window": 8})",
+            "config.json has sliding_window = 8, which it does not know: remove what changes "
+            "nothing in the model"},
+           {R"({"rope_parameters": {"full_attention": {"rope_theta": 1e6}}})",
+            "config.json has rope_parameters.full_attention.rope_theta = 1e6, which it does not "
+            "know: remove what changes nothing in the model"}}) {
+    EXPECT_EQ(refused(json), error) << json;
+  }
+}
+
+// Every key that is read goes back with its value.
+TEST_F(LlamaConverter, BackIsTheSame) {
+  const std::string sizes = R"("vocab_size": 300, "hidden_size": 96, "intermediate_size": 256,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
+    "max_position_embeddings": 24, "initializer_range": 0.03, "rms_norm_eps": 1e-05,
+    "tie_word_embeddings": true, "attention_bias": true, "attention_dropout": 0.1,
+    "mlp_bias": false, "head_dim": 8, "pretraining_tp": 1, "hidden_act": "silu",
+    "architectures": ["LlamaForCausalLM"], "rope_theta": 5000.0)";
+  for (const std::string rope :
+       {R"()",
+        R"(, "rope_scaling": {"rope_type": "linear", "factor": 4.0})",
+        R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+             "high_freq_factor": 4.0, "original_max_position_embeddings": 12})",
+        R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
+             "beta_slow": 2.0, "original_max_position_embeddings": 12})",
+        R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
+             "beta_slow": 2.0, "original_max_position_embeddings": 12,
+             "attention_factor": 1.5})"}) {
+    const std::string json = "{" + sizes + rope + "}";
+    EXPECT_EQ(llama_->to_theirs(resolved(json)), parse_settings(json, "")) << rope;
+  }
+  Settings automatic = resolved("{}");
+  for (const char* key : {"kv_heads", "head_size"}) {
+    automatic["model.block.attention." + std::string(key)] = "auto";
+  }
+  automatic["model.block.attention.rotary.attention_factor"] = "auto";  // not of this type
+  const Settings theirs = llama_->to_theirs(automatic);
+  EXPECT_EQ(theirs.at("num_key_value_heads"), Value(32));
+  EXPECT_EQ(theirs.at("head_dim"), Value(128));
+}
+
+TEST_F(LlamaConverter, WhatLlamaCannotSayIsRefused) {
+  for (const auto& [key, value, error] : std::vector<std::tuple<const char*, Value, const char*>>{
+           {"model.type", "bert", "model.type = \"bert\"; Llama has \"gpt\""},
+           {"model.embedding.learned_positions",
+            true,
+            "model.embedding.learned_positions = true; Llama has false"},
+           {"model.block.norm.type",
+            "layernorm",
+            "model.block.norm.type = \"layernorm\"; Llama has \"rmsnorm\""},
+           {"model.block.mlp.activation",
+            "geglu",
+            "model.block.mlp.activation = \"geglu\"; Llama has \"swiglu\""},
+           {"model.block.attention.rotary.interleaved",
+            true,
+            "model.block.attention.rotary.interleaved = true; Llama has false"},
+           {"model.block.attention.rotary.fraction",
+            0.5,
+            "model.block.attention.rotary.fraction = 0.5; Llama has 1.0"},
+           {"model.block.attention.rotary.type",
+            "none",
+            "model.block.attention.rotary.type = \"none\"; Llama has \"default\", \"linear\", "
+            "\"llama3\" and \"yarn\""},
+           {"model.block.attention.proj.bias",
+            true,
+            "model.block.attention.qkv.bias = false and model.block.attention.proj.bias = true: "
+            "Llama has one value for both"},
+           {"model.head.norm.eps",
+            1e-3,
+            "model.block.norm.eps = 1e-06 and model.head.norm.eps = 0.001: Llama has one value for "
+            "both"},
+           {"model.blocks.a.mlp.ffn",
+            8,
+            "model.blocks.a.mlp.ffn = 8 differs from [model.block]: Llama has blocks of one "
+            "kind"}}) {
+    EXPECT_EQ(refused_back(key, value), error);
+  }
+}
+
+TEST_F(LlamaConverter, ItsTensorsAreTilesOfOurs) {
+  const Settings theirs = parse_settings(R"({"num_hidden_layers": 1, "hidden_size": 12,
+    "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})",
+                                         "");
+  std::string all;
+  for (const ConvertedTensor& tensor : llama_->tensors(theirs)) {
+    all += fmt::format("{} {} {}\n", tensor.ours, tensor.at.row, tensor.theirs);
+    EXPECT_FALSE(tensor.transposed || tensor.at.column != 0 || tensor.at.entry);
+  }
+  EXPECT_EQ(all, R"(embedding.weight 0 model.embed_tokens.weight
+head.norm.weight 0 model.norm.weight
+head.weight 0 lm_head.weight
+layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
+layers.0.mlp_norm.weight 0 model.layers.0.post_attention_layernorm.weight
+layers.0.attention.qkv.weight 0 model.layers.0.self_attn.q_proj.weight
+layers.0.attention.qkv.weight 12 model.layers.0.self_attn.k_proj.weight
+layers.0.attention.qkv.weight 16 model.layers.0.self_attn.v_proj.weight
+layers.0.attention.proj.weight 0 model.layers.0.self_attn.o_proj.weight
+layers.0.mlp.up.weight 0 model.layers.0.mlp.gate_proj.weight
+layers.0.mlp.up.weight 20 model.layers.0.mlp.up_proj.weight
+layers.0.mlp.down.weight 0 model.layers.0.mlp.down_proj.weight
+)");
+  EXPECT_TRUE(llama_->shared(theirs).empty());
+  Settings tied = theirs;
+  tied["tie_word_embeddings"] = true;
+  tied["attention_bias"] = true;
+  EXPECT_EQ(llama_->shared(tied).at(0).name, "lm_head.weight");
+  EXPECT_EQ(llama_->tensors(tied).size(), llama_->tensors(theirs).size() - 1 + 4);
+  EXPECT_TRUE(llama_->redundant("layers.0.self_attn.rotary_emb.inv_freq", theirs));
+}
+
+TEST_F(LlamaConverter, TheTokenizerIsTheOneOfTheFolder) {
+  const Settings expected = {{"tokenizer.type", "huggingface"},
+                             {"tokenizer.path", "/m/tokenizer"},
+                             {"tokenizer.most_tokens", 300}};
+  EXPECT_EQ(llama_->tokenizer("/m/tokenizer", {{"vocab_size", 300}}), expected);
+  EXPECT_EQ(llama_->tokenizer_files().sets,
+            std::vector{std::vector<std::string>{"tokenizer.json"}});
+  // A class of transformers has tokens of its own where config.json is silent.
+  EXPECT_EQ(llama_->token_ids(nullptr, {}),
+            (TokenIds{{"bos_token_id", std::nullopt}, {"eos_token_id", std::nullopt}}));
+}
+
+}  // namespace llama_converter_test
+}  // namespace tessera
