@@ -119,8 +119,9 @@ class Llama final : public Converter {
                      {"model.block.attention.dropout", get(theirs, "attention_dropout")},
                      {"model.block.mlp.ffn", sizes.ffn}};
     for (Settings more :
-         {fixed(), rotary_to_ours(theirs, positions), usual_run("llama", positions)})
+         {fixed(), rotary_to_ours(theirs, positions), usual_run("llama", positions)}) {
       ours.merge(more);
+    }
     return ours;
   }
 
@@ -172,7 +173,7 @@ class Llama final : public Converter {
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
     return named_tokens(tokenizer, written, std::nullopt);
   }
-  // The class that takes tokenizer.json as it is; the model's own builds another one.
+  // The class that takes tokenizer.json as it is; transformers 4 has one that puts a token first.
   std::string do_tokenizer_config(const Tokenizer&, const Settings&) const override {
     Json config;
     config.add("tokenizer_class", "PreTrainedTokenizerFast");
