@@ -89,7 +89,6 @@ def kinds_of_positions(program, folder):
 def refusals(program, folder):
     for key, value, reason in [
         ("hidden_act", "gelu", 'has hidden_act = "gelu"; only "silu" is supported'),
-        ("mlp_bias", True, "has mlp_bias = true; only false is supported"),
         ("pretraining_tp", 2, "has pretraining_tp = 2; only 1 is supported"),
     ]:
         there = folder / key
@@ -112,7 +111,7 @@ def main():
             [
                 {},
                 {"tie_word_embeddings": True, "rms_norm_eps": 1e-3},
-                {"head_dim": 12, "attention_bias": True},
+                {"head_dim": 12, "attention_bias": True, "mlp_bias": True},
             ]
         ):
             folder = Path(name, str(seed))
