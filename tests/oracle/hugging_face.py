@@ -1,6 +1,7 @@
 """Converts a GPT-2 of Hugging Face transformers to Tessera and back: logits, training, bits.
 
 The model has random weights, biases and norms, so that no two tensors could be mixed up unseen.
+hugging_face_llama.py does the same of Llamas.
 """
 
 import json
@@ -111,7 +112,7 @@ observers.console.type = "none"
 def mean_loss(model):
     """Over all samples of the text, as Tessera cuts them."""
     tokens = torch.tensor(list(TEXT.encode()))
-    length = model.config.n_positions
+    length = model.config.max_position_embeddings
     count = (len(tokens) - 1) // length
     inputs = tokens[: count * length].view(count, length)
     targets = tokens[1 : count * length + 1].view(count, length)
@@ -120,8 +121,8 @@ def mean_loss(model):
     return float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()))
 
 
-def one_model(program, folder, seed, **settings):
-    model = random_model(seed, **settings)
+def one_model(program, folder, model, what):
+    read = type(model).from_pretrained
     model.save_pretrained(folder / "theirs")
     model.save_pretrained(folder / "sharded", max_shard_size="100KB")
     if len(list((folder / "sharded").glob("model-*.safetensors"))) < 2:
@@ -129,16 +130,15 @@ def one_model(program, folder, seed, **settings):
     tessera(program, "convert", "--from", folder / "theirs", "--to", folder / "ours")
     tessera(program, "convert", "--from", folder / "sharded", "--to", folder / "ours2")
     tessera(program, "checkpoint", "diff", folder / "ours", folder / "ours2")
-    what = ", ".join(f"{key} {value}" for key, value in settings.items()) or "as GPT-2 has it"
     compare_logits(program, folder / "ours", model, f"logits ({what})")
 
     tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back")
-    same_bits(model, GPT2LMHeadModel.from_pretrained(folder / "back"))
+    same_bits(model, read(folder / "back"))
     tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back_sharded",
             "--max-shard-size", "100KB")
     if len(list((folder / "back_sharded").glob("model-*.safetensors"))) < 2:
         raise Failed("the copy that went back is not in several files")
-    same_bits(model, GPT2LMHeadModel.from_pretrained(folder / "back_sharded"))
+    same_bits(model, read(folder / "back_sharded"))
     print("there and back, in one file and in several: the same bits")
 
     run = folder / "run"
@@ -146,12 +146,16 @@ def one_model(program, folder, seed, **settings):
     if not losses[-1] < losses[0]:
         raise Failed(f"training on does not lower the loss: {losses}")
     tessera(program, "convert", "--from", run, "--to", folder / "trained")
-    trained = GPT2LMHeadModel.from_pretrained(folder / "trained").eval()
+    trained = read(folder / "trained").eval()
     compare_logits(program, run, trained, f"logits after {STEPS} steps")
     before, after = mean_loss(model), mean_loss(trained)
     print(f"mean loss of the whole text {before:.4f}, after the steps {after:.4f}")
     if not after < before:
         raise Failed("what was trained here is no better there")
+
+
+def words(settings):
+    return ", ".join(f"{key} {value}" for key, value in settings.items()) or "as it comes"
 
 
 def forms_of_gelu(program, folder):
@@ -220,7 +224,7 @@ def main():
         ):
             folder = Path(name, str(seed))
             folder.mkdir()
-            one_model(program, folder, seed, **settings)
+            one_model(program, folder, random_model(seed, **settings), words(settings))
         forms_of_gelu(program, Path(name))
         tied_tables(program, Path(name))
         refusals(program, Path(name))

@@ -14,21 +14,18 @@ namespace tessera {
 
 namespace {
 
-std::string range_text(const char* what, i64 begin, i64 length) {
-  return length == 1 ? fmt::format("{} {}", what, begin)
-                     : fmt::format("{}s {} to {}", what, begin, begin + length - 1);
-}
-
 // "rows 0 to 7 and columns 8 to 15 of entry 2 of "experts.up"".
 std::string part_text(const std::string& name, const Rectangle& where, bool entry, bool columns) {
-  const std::size_t row = entry ? 1 : 0;
   std::string text;
-  if (row < where.shape.size()) text += range_text("row", where.begin[row], where.shape[row]);
-  if (columns && row + 1 < where.shape.size()) {
-    text += " and " + range_text("column", where.begin[row + 1], where.shape[row + 1]);
-  }
-  if (!text.empty()) text += " of ";
-  if (entry) text += range_text("entry", where.begin[0], where.shape[0]) + " of ";
+  const auto add = [&](const char* what, std::size_t d) {
+    if (d >= where.shape.size()) return;
+    text += fmt::format("{} {} to {} ", what, where.begin[d], where.begin[d] + where.shape[d] - 1);
+  };
+  const std::size_t row = entry ? 1 : 0;
+  add("rows", row);
+  if (columns) add("and columns", row + 1);
+  if (!text.empty()) text += "of ";
+  if (entry) text += fmt::format("entry {} of ", where.begin[0]);
   return fmt::format("{}\"{}\"", text, name);
 }
 

@@ -1,6 +1,8 @@
 // Llama (Touvron et al. 2023) as transformers' LlamaForCausalLM stores it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rotary.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json.hpp"
@@ -96,12 +98,11 @@ class Llama final : public Converter {
     theirs.harmless({"unk_token_id", "max_sequence_length", "is_llama_config"});
     theirs.harmless({"transformers.js_config*"});
     if (get(theirs, "hidden_act") != Value("swish")) theirs.only("hidden_act", "silu");
-    theirs.only("mlp_bias", false);
     theirs.only("pretraining_tp", 1);
     const Sizes sizes(theirs);
     const i64 positions = integer(theirs, "max_position_embeddings");
     const Value eps = get(theirs, "rms_norm_eps");
-    const bool bias = flag(theirs, "attention_bias");
+    const bool bias = flag(theirs, "attention_bias"), mlp_bias = flag(theirs, "mlp_bias");
     Settings ours = {{"model.layers", sizes.layers},
                      {"model.hidden", sizes.hidden},
                      {"model.heads", sizes.heads},
@@ -117,10 +118,13 @@ class Llama final : public Converter {
                      {"model.block.attention.qkv.bias", bias},
                      {"model.block.attention.proj.bias", bias},
                      {"model.block.attention.dropout", get(theirs, "attention_dropout")},
-                     {"model.block.mlp.ffn", sizes.ffn}};
+                     {"model.block.mlp.ffn", sizes.ffn},
+                     {"model.block.mlp.up.bias", mlp_bias},
+                     {"model.block.mlp.down.bias", mlp_bias}};
     for (Settings more :
-         {fixed(), rotary_to_ours(theirs, positions), usual_run("llama", positions)})
+         {fixed(), rotary_to_ours(theirs, positions), usual_run("llama", positions)}) {
       ours.merge(more);
+    }
     return ours;
   }
 
@@ -139,7 +143,9 @@ class Llama final : public Converter {
     theirs["architectures"] = Value::Array{kClass};
     theirs["num_hidden_layers"] = ours.at("model.layers");
     theirs["hidden_size"] = hidden;
-    theirs["intermediate_size"] = ours.at("model.block.mlp.ffn", 4 * hidden);
+    // As the layer's "auto" is: 8/3 of the hidden size, in 64s.
+    const i64 ffn = std::max<i64>(hidden * 8 / 3 / 64, 1) * 64;
+    theirs["intermediate_size"] = ours.at("model.block.mlp.ffn", ffn);
     theirs["num_attention_heads"] = heads;
     theirs["num_key_value_heads"] = ours.at("model.block.attention.kv_heads", heads);
     theirs["head_dim"] = ours.at("model.block.attention.head_size", heads > 0 ? hidden / heads : 0);
@@ -148,6 +154,7 @@ class Llama final : public Converter {
     theirs["tie_word_embeddings"] = ours.same({"model.tied_embeddings", "model.head.tied"});
     theirs["attention_bias"] =
         ours.same({"model.block.attention.qkv.bias", "model.block.attention.proj.bias"});
+    theirs["mlp_bias"] = ours.same({"model.block.mlp.up.bias", "model.block.mlp.down.bias"});
     theirs["attention_dropout"] = ours.at("model.block.attention.dropout");
     theirs["rms_norm_eps"] = ours.same({"model.block.norm.eps", "model.head.norm.eps"});
     theirs["initializer_range"] = ours.at("model.init_std");
@@ -172,7 +179,7 @@ class Llama final : public Converter {
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
     return named_tokens(tokenizer, written, std::nullopt);
   }
-  // The class that takes tokenizer.json as it is; the model's own builds another one.
+  // The class that takes tokenizer.json as it is; transformers 4 has one that puts a token first.
   std::string do_tokenizer_config(const Tokenizer&, const Settings&) const override {
     Json config;
     config.add("tokenizer_class", "PreTrainedTokenizerFast");
@@ -184,7 +191,7 @@ class Llama final : public Converter {
     Claims claims("config.json", theirs);
     const Sizes sizes(claims);
     const i64 queries = sizes.heads * sizes.head, keys = sizes.groups * sizes.head;
-    const bool bias = flag(claims, "attention_bias");
+    const bool bias = flag(claims, "attention_bias"), mlp_bias = flag(claims, "mlp_bias");
     std::vector<ConvertedTensor> all = {{"embedding.weight", kTable},
                                         {"head.norm.weight", "model.norm.weight"}};
     if (!flag(claims, "tie_word_embeddings")) all.push_back({"head.weight", kHead});
@@ -197,16 +204,21 @@ class Llama final : public Converter {
       };
       add("attention_norm", "input_layernorm", "weight");
       add("mlp_norm", "post_attention_layernorm", "weight");
-      for (const char* part : {"weight", "bias"}) {
-        if (part == std::string_view("bias") && !bias) continue;
+      const auto add_attention = [&](const char* part) {
         add("attention.qkv", "self_attn.q_proj", part);
         add("attention.qkv", "self_attn.k_proj", part, queries);
         add("attention.qkv", "self_attn.v_proj", part, queries + keys);
         add("attention.proj", "self_attn.o_proj", part);
-      }
-      add("mlp.up", "mlp.gate_proj", "weight");
-      add("mlp.up", "mlp.up_proj", "weight", sizes.ffn);
-      add("mlp.down", "mlp.down_proj", "weight");
+      };
+      const auto add_mlp = [&](const char* part) {
+        add("mlp.up", "mlp.gate_proj", part);
+        add("mlp.up", "mlp.up_proj", part, sizes.ffn);
+        add("mlp.down", "mlp.down_proj", part);
+      };
+      add_attention("weight");
+      add_mlp("weight");
+      if (bias) add_attention("bias");
+      if (mlp_bias) add_mlp("bias");
     }
     return all;
   }
