@@ -35,6 +35,8 @@ const std::vector<Row> kLater = {&Findings::losses, &Findings::norms};
 // Adam does not see the scale of a gradient.
 const std::vector<Row> kScale = {&Findings::norms, &Findings::gradients, &Findings::update};
 const std::vector<Row> kNorm = {&Findings::norms};
+// Weights near 1 with small gradients: losses and one update differ by less than the tolerance.
+const std::vector<Row> kSmall = {&Findings::norms, &Findings::gradients};
 
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> kMutations = {
@@ -45,7 +47,7 @@ const std::vector<Mutation>& mutations() {
       {"attention_mask_repeats", kTensor, kMixer, "same_mask_on_every_rank"},
       {"dropout_mask_repeats", kData, kEmbedding, "local_rows"},
       {"norm_gradient_not_summed", kRows, kNormLayer, "gradient_not_summed"},
-      {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kAll, true, kRmsModel},
+      {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kSmall, true, kRmsModel},
       {"rms_of_own_features", kTensor, kRmsNorm, "own_features", kAll, true, kRmsModel},
       {"rms_of_own_features_of_own_rows", kRows, kRmsNorm, "own_features", kAll, true, kRmsModel},
       {"bias_before_reduce_scatter_in_mlp", kRows, kDown, "bias_before_reduce", kLater},

@@ -20,6 +20,7 @@ namespace cuda_kernels_test {
 using testing::InMemory;
 using testing::OpCase;
 using testing::Operand;
+using testing::rmsnorm;
 using Values = std::vector<double>;
 
 constexpr DType kFloats[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp64};

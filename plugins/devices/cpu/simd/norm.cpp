@@ -87,13 +87,22 @@ void input_gradient(const Args& args) {
       const T* from = x[row];
       T* to = out[row];
       const float mean = kCentred ? means[row] : 0, rstd = rstds[row];
-      F sum_g = {}, sum_gx = {};
-      for_vectors(x.width, [&](i64 j, auto count) {
-        const F gw = load(g + j, count) * load(weight + j, count);
-        if constexpr (kCentred) sum_g += gw;
-        sum_gx += gw * normal<kCentred>(load(from + j, count), mean, rstd);
-      });
-      const float mean_g = per_width * sum(sum_g), mean_gx = per_width * sum(sum_gx);
+      float mean_g = 0, mean_gx;
+      if constexpr (kCentred) {
+        F sum_g = {}, sum_gx = {};
+        for_vectors(x.width, [&](i64 j, auto count) {
+          const F gw = load(g + j, count) * load(weight + j, count);
+          sum_g += gw;
+          sum_gx += gw * normal<true>(load(from + j, count), mean, rstd);
+        });
+        mean_g = per_width * sum(sum_g);
+        mean_gx = per_width * sum(sum_gx);
+      } else {
+        mean_gx = per_width * row_sum(x.width, [=](i64 j, auto count) {
+                    const F gw = load(g + j, count) * load(weight + j, count);
+                    return gw * normal<false>(load(from + j, count), 0, rstd);
+                  });
+      }
       for_vectors(x.width, [=](i64 j, auto count) {
         const F gw = load(g + j, count) * load(weight + j, count);
         const F x_hat = normal<kCentred>(load(from + j, count), mean, rstd);
