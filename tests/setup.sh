@@ -13,10 +13,11 @@ TESSERA_BUILD_PACKAGES=(
   libdnnl-dev           # plugins/devices/cpu
   libfmt-dev
   libgloo-dev           # plugins/communicators/gloo
-  libpcre2-dev          # plugins/tokenizers/gpt2
+  libpcre2-dev          # plugins/tokenizers/bpe
   libsodium-dev         # kernel/comm: proofs and sealed messages of the store
   libspdlog-dev
   libtomlplusplus-dev
+  libutf8proc-dev       # plugins/tokenizers/bpe
   libxxhash-dev
   nlohmann-json3-dev
   ocl-icd-opencl-dev    # the CMake files of libdnnl-dev look for it, Tessera does not use it

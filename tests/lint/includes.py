@@ -21,7 +21,7 @@ SYSTEM = re.compile(
 VENDOR = {
     "devices": re.compile(r""),
     "communicators": re.compile(r""),
-    "tokenizers": re.compile(r"^(pcre2\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
+    "tokenizers": re.compile(r"^(pcre2\.h|utf8proc\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }
 
 # What kernels for GPUs of other plugins of this tree may include of plugins/devices/cuda: with them

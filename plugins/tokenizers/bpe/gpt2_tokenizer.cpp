@@ -1,46 +1,16 @@
 #include "gpt2_tokenizer.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
-#include "pair_merger.hpp"
 #include "special_tokens.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
+#include "word_encoder.hpp"
 
 namespace tessera {
-
-namespace {
-
-// Words come again and again: what the first one became is looked up for the others.
-class WordEncoder {
- public:
-  explicit WordEncoder(const Vocabulary& vocabulary) : merger_(vocabulary) {}
-
-  void encode(std::string_view word, std::vector<i32>& ids) {
-    constexpr std::size_t kLongest = 32;  // longer ones hardly come again
-    if (word.size() > kLongest) return merger_.encode(word, ids);
-    const auto [known, fresh] = known_.try_emplace(word);
-    auto& [begin, end] = known->second;
-    if (fresh) {
-      begin = kept_.size();
-      merger_.encode(word, kept_);
-      end = kept_.size();
-    }
-    ids.insert(
-        ids.end(), kept_.begin() + static_cast<i64>(begin), kept_.begin() + static_cast<i64>(end));
-  }
-
- private:
-  PairMerger merger_;
-  std::vector<i32> kept_;
-  std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known_;
-};
-
-}  // namespace
 
 void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
   s.field(
@@ -122,13 +92,16 @@ Gpt2Tokenizer::Gpt2Tokenizer(const Config& config, const BpeFiles& files)
     : Gpt2Tokenizer(files, special_of(config, files)) {}
 
 Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special)
-    : vocabulary_(files, special) {
-  for (const auto& [text, id] : special) special_.emplace_back(text, static_cast<i32>(id));
+    : words_("gpt2"),
+      vocabulary_(files, special, VocabularyKind::every_byte),
+      first_symbols_(vocabulary_, rules_),
+      special_(special) {
+  std::vector<AddedToken> ordered = special;  // the longest first, as fingerprints have it
   std::ranges::stable_sort(
-      special_, std::greater<>(), [](const auto& token) { return token.first.size(); });
+      ordered, std::greater<>(), [](const AddedToken& token) { return token.text.size(); });
   std::string texts;
-  for (const auto& [text, id] : special_) {
-    texts += fmt::format("{} {} {}\n", id, text.size(), text);
+  for (const AddedToken& token : ordered) {
+    texts += fmt::format("{} {} {}\n", token.id, token.text.size(), token.text);
   }
   // Words are split by one pattern, which "gpt2" stands for.
   fingerprint_ =
@@ -137,24 +110,11 @@ Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken
 
 std::vector<i32> Gpt2Tokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_);
-  std::vector<std::size_t> next(special_.size(), 0);  // where each of them stands
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    std::size_t at = text.size();
-    const std::pair<std::string, i32>* found = nullptr;
-    for (std::size_t i = 0; i < special_.size(); ++i) {
-      if (begin == 0 || next[i] < begin) next[i] = text.find(special_[i].first, begin);
-      if (next[i] >= at) continue;  // npos too
-      at = next[i];
-      found = &special_[i];
-    }
-    words_.for_each(text.substr(begin, at - begin),
-                    [&](std::string_view word) { encoder.encode(word, ids); });
-    end = at;
-    if (found == nullptr) continue;
-    ids.push_back(found->second);
-    end += found->first.size();
-  }
+  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_);
+  special_.for_each(text, [&](std::string_view part, i32 id) {
+    if (id >= 0) return ids.push_back(id);
+    words_.for_each(part, [&](std::string_view word) { encoder.encode(word, ids); });
+  });
   return ids;
 }
 
@@ -165,7 +125,7 @@ std::string Gpt2Tokenizer::do_decode(const std::vector<i32>& ids) const {
             "tokenizer gpt2: the ids are 0 to {}, not {}",
             vocabulary_.size() - 1,
             id);
-    text += vocabulary_.bytes(id);
+    text += vocabulary_.token(id);
   }
   return text;
 }

@@ -10,8 +10,9 @@ namespace tessera {
 /// that of its published encoder). Thread-safe once it is made.
 class Words {
  public:
-  /// Throws ConfigError where this build has no PCRE2.
-  Words();
+  /// Throws ConfigError, for the tokenizer of this name, where this build has no PCRE2.
+  explicit Words(std::string_view tokenizer);
+  Words(Words&& other) noexcept;
   ~Words();
 
   /// Calls `take` with all of `text`, piece by piece. Bytes that are no UTF-8 are pieces too.

@@ -28,6 +28,11 @@ struct FreeMatch {
 }  // namespace
 
 struct Words::State {
+  State() = default;
+  ~State() { pcre2_code_free(code); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
   pcre2_code* code = nullptr;
 
   // `text` is valid UTF-8; the pattern matches at each of its characters.
@@ -38,14 +43,14 @@ struct Words::State {
       const int groups =
           pcre2_match(code, units(text), text.size(), begin, PCRE2_NO_UTF_CHECK, match, nullptr);
       const std::size_t end = groups > 0 ? pcre2_get_ovector_pointer(match)[1] : begin;
-      require(end > begin, "tokenizer gpt2: PCRE2 fails at byte {} ({})", begin, groups);
+      require(end > begin, "tokenizer: PCRE2 fails at byte {} ({})", begin, groups);
       take(text.substr(begin, end - begin));
       begin = end;
     }
   }
 };
 
-Words::Words() : state_(std::make_unique<State>()) {
+Words::Words(std::string_view) : state_(std::make_unique<State>()) {
   int error = 0;
   PCRE2_SIZE where = 0;
   state_->code = pcre2_compile(units(kPattern),
@@ -54,12 +59,13 @@ Words::Words() : state_(std::make_unique<State>()) {
                                &error,
                                &where,
                                nullptr);
-  require(state_->code != nullptr, "tokenizer gpt2: PCRE2 refuses the pattern: error {}", error);
+  require(state_->code != nullptr, "tokenizer: PCRE2 refuses the pattern: error {}", error);
   // Where a system forbids code made at run time, matching works without it, ten times slower.
   pcre2_jit_compile(state_->code, PCRE2_JIT_COMPLETE);
 }
 
-Words::~Words() { pcre2_code_free(state_->code); }
+Words::Words(Words&& other) noexcept = default;
+Words::~Words() = default;
 
 void Words::for_each(std::string_view text,
                      const std::function<void(std::string_view)>& take) const {

@@ -54,7 +54,7 @@ class Added {
     }
     for (const auto& [text, file] : unknown_) add(text, static_cast<i64>(ids_.size()), file);
     std::vector<AddedToken> tokens;
-    for (const auto& [text, id] : special_) tokens.push_back({text, id});
+    for (const auto& [text, id] : special_) tokens.push_back({.text = text, .id = id});
     return tokens;
   }
 

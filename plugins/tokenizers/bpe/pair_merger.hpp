@@ -1,6 +1,5 @@
 #pragma once
 #include <queue>
-#include <string_view>
 #include <vector>
 
 #include "vocabulary.hpp"
@@ -8,13 +7,13 @@
 namespace tessera {
 
 /// Byte pair encoding (Sennrich et al. 2016, §3.2) of one word after the other. For one thread. A
-/// word of n bytes takes time n log n, so a text without spaces is no trap.
+/// word of n symbols takes time n log n, so a text without spaces is no trap.
 class PairMerger {
  public:
   /// `vocabulary` outlives it.
   explicit PairMerger(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
-  /// Appends the word's tokens.
-  void encode(std::string_view word, std::vector<i32>& ids);
+  /// Appends the tokens of a word whose bytes or characters are `symbols`.
+  void merge(const std::vector<i32>& symbols, std::vector<i32>& ids);
 
  private:
   struct Symbol {

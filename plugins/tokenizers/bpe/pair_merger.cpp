@@ -16,13 +16,13 @@ void PairMerger::find(int at) {
   }
 }
 
-void PairMerger::encode(std::string_view word, std::vector<i32>& ids) {
-  require(word.size() <= std::numeric_limits<int>::max(), "a word of {} bytes", word.size());
-  const auto count = static_cast<int>(word.size());
+void PairMerger::merge(const std::vector<i32>& symbols, std::vector<i32>& ids) {
+  require(
+      symbols.size() <= std::numeric_limits<int>::max(), "a word of {} symbols", symbols.size());
+  const auto count = static_cast<int>(symbols.size());
   symbols_.clear();
   for (int i = 0; i < count; ++i) {
-    const auto byte = static_cast<unsigned char>(word[static_cast<std::size_t>(i)]);
-    symbols_.push_back({vocabulary_.of_byte(byte), i - 1, i + 1 < count ? i + 1 : -1});
+    symbols_.push_back({symbols[static_cast<std::size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1});
   }
   for (int i = 0; i < count; ++i) find(i);
   while (!pairs_.empty()) {

@@ -1,10 +1,12 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "byte_alphabet.hpp"
+#include "first_symbols.hpp"
 #include "tessera/data.hpp"
+#include "token_finder.hpp"
 #include "vocabulary.hpp"
 #include "words.hpp"
 
@@ -32,8 +34,11 @@ class Gpt2Tokenizer final : public Tokenizer {
   Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special);
 
   Words words_;
+  ByteAlphabet alphabet_;
+  BpeRules rules_;
   Vocabulary vocabulary_;
-  std::vector<std::pair<std::string, i32>> special_;  // the longest first
+  FirstSymbols first_symbols_;
+  TokenFinder special_;
   std::string fingerprint_;
 };
 

@@ -17,6 +17,11 @@ inline constexpr std::string_view kReader = "the tokenizer gpt2";
 struct AddedToken {
   std::string text;
   i64 id = 0;
+  bool single_word = false;  ///< not between characters of a word
+  bool lstrip = false;       ///< takes the white space before it
+  bool rstrip = false;       ///< takes the white space after it
+  bool normalized = false;   ///< looked for in the text as the normalizer leaves it
+  bool special = false;
 };
 
 /// Byte pair encoding as a folder of transformers says it. Tokens and merges write bytes as
@@ -27,9 +32,9 @@ struct BpeFiles {
     std::string place;  ///< for errors: "merges.txt:4"; empty: its number in tokenizer.json
   };
   std::string file;  ///< that has the tokens
-  std::vector<std::pair<std::string, i64>> tokens;
-  std::vector<Merge> merges;
-  std::vector<AddedToken> added;
+  std::vector<std::pair<std::string, i64>> tokens = {};
+  std::vector<Merge> merges = {};
+  std::vector<AddedToken> added = {};
 };
 
 /// Reads tokenizer.json, or vocab.json and merges.txt; where all are there, they must agree. Throws

@@ -185,7 +185,7 @@ Json take(Json& json, const char* key) {
 }
 
 BpeFiles read_separate(const fs::path& vocabulary, const fs::path& merges) {
-  BpeFiles files{.file = vocabulary.string(), .tokens = {}, .merges = {}, .added = {}};
+  BpeFiles files{.file = vocabulary.string()};
   const Json tokens = parse_file(vocabulary);
   if (tokens.empty()) fail_config("{} is damaged: it has no tokens", place_of(vocabulary));
   read_tokens(tokens, files);
@@ -199,7 +199,7 @@ BpeFiles read_one(const fs::path& file) {
              added = take(rest, "added_tokens");
   rest["model"] = std::move(model);
   require_gpt2(rest, !merges.is_null(), file);
-  BpeFiles files{.file = file.string(), .tokens = {}, .merges = {}, .added = {}};
+  BpeFiles files{.file = file.string()};
   if (!tokens.is_object() || tokens.empty()) refuse(file, "model.vocab", tokens);
   read_tokens(tokens, files);
   read_merges(merges, file, files);

@@ -1,0 +1,185 @@
+#include "huggingface_tokenizer.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/hash.hpp"
+#include "tessera/bounds.hpp"
+#include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
+#include "tessera/log.hpp"
+#include "unicode.hpp"
+#include "word_encoder.hpp"
+
+namespace tessera {
+
+namespace {
+
+// Reads the file; added tokens that a model has no rows for become text.
+TokenizerFile file_of(const HuggingFaceTokenizer::Config& config) {
+  TokenizerFile file = read_tokenizer(config.path);
+  if (!config.most_tokens) return file;
+  std::erase_if(file.bpe.added, [&](const AddedToken& token) {
+    if (token.id < *config.most_tokens) return false;
+    log_warning("tokenizer.most_tokens = {}: {} numbers {} {}; it is read as text",
+                *config.most_tokens,
+                file.bpe.file,
+                quote(token.text),
+                token.id);
+    return true;
+  });
+  return file;
+}
+
+// Checks and warns of texts that have no tokens.
+BpeRules rules_of(const TokenizerFile& file, const Vocabulary& vocabulary, bool bytes) {
+  BpeRules rules{.bytes = bytes,
+                 .byte_fallback = file.byte_fallback,
+                 .fuse_unknown = file.fuse_unknown,
+                 .whole_words = file.whole_words};
+  bool complete = bytes || file.byte_fallback;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    complete = complete && (bytes ? vocabulary.of_byte(static_cast<unsigned char>(byte)) >= 0
+                                  : vocabulary.find(fmt::format("<0x{:02X}>", byte)) >= 0);
+  }
+  if (!file.unknown.empty()) rules.unknown = vocabulary.find(file.unknown);
+  if (complete || rules.unknown >= 0) return rules;
+  if (!file.unknown.empty()) {
+    fail_config("tokenizer.path: {}: model.unk_token {} is not in model.vocab",
+                file.bpe.file,
+                quote(file.unknown));
+  }
+  log_warning(
+      "tokenizer.path: {}: not every character has a token, and model.unk_token is missing: "
+      "such characters are left out of texts",
+      file.bpe.file);
+  return rules;
+}
+
+std::string written(const PatternText& pattern) {
+  return fmt::format("{} {} {}", pattern.regex, pattern.text.size(), pattern.text);
+}
+
+// All that decides ids beyond the vocabulary.
+std::string meaning(const TokenizerFile& file, const BpeRules& rules) {
+  std::string all = fmt::format("{} {} {} {} {}\n",
+                                rules.bytes,
+                                rules.byte_fallback,
+                                rules.fuse_unknown,
+                                rules.whole_words,
+                                rules.unknown);
+  for (const AddedToken& token : file.bpe.added) {
+    all += fmt::format("token {} {} {} {} {} {} {}\n",
+                       token.id,
+                       token.single_word,
+                       token.lstrip,
+                       token.rstrip,
+                       token.normalized,
+                       token.text.size(),
+                       token.text);
+  }
+  for (const NormalizerStep& step : file.normalizer) {
+    all += fmt::format("normalizer {} {} {} {}\n",
+                       static_cast<int>(step.kind),
+                       step.text.size(),
+                       step.text,
+                       written(step.pattern));
+  }
+  for (const SplitStep& step : file.pre_tokenizer) {
+    all += fmt::format("cut {} {} {} {} {} {} {} {}\n",
+                       static_cast<int>(step.kind),
+                       written(step.pattern),
+                       static_cast<int>(step.behavior),
+                       step.invert,
+                       step.cut,
+                       step.each,
+                       static_cast<int>(step.prefix),
+                       step.replacement);
+  }
+  return all;
+}
+
+}  // namespace
+
+void HuggingFaceTokenizer::Config::describe(Schema<Config>& s) {
+  s.field("path", &Config::path, "a tokenizer.json of a BPE model, or the folder that has it")
+      .is_path()
+      .required();
+  s.field("most_tokens",
+          &Config::most_tokens,
+          "rows of a model that has fewer than the file has tokens: added tokens with larger ids "
+          "are no tokens; \"none\": all are",
+          "none")
+      .at_least(1)
+      .at_most(kMostVocabulary);
+}
+
+HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, TokenizerArguments&)
+    : HuggingFaceTokenizer(file_of(config)) {}
+
+HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
+    : normalizer_(file.normalizer),
+      pre_tokenizer_(file.pre_tokenizer, alphabet_),
+      decoder_(file.decoder, alphabet_),
+      vocabulary_(file.bpe, file.bpe.added, VocabularyKind::as_written),
+      rules_(rules_of(file, vocabulary_, pre_tokenizer_.bytes())),
+      first_symbols_(vocabulary_, rules_),
+      as_written_(looked_for(file, false)),
+      normalized_(looked_for(file, true)),
+      fingerprint_(fmt::format("huggingface: {} tokens, {:016x}",
+                               vocabulary_.size(),
+                               hash64(meaning(file, rules_), vocabulary_.hash()))) {}
+
+// Special ones first: of equal texts the first is found.
+std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& file,
+                                                         bool normalized) const {
+  std::vector<AddedToken> tokens;
+  for (const bool special : {true, false}) {
+    for (const AddedToken& token : file.bpe.added) {
+      if (token.normalized != normalized || token.special != special) continue;
+      tokens.push_back(token);
+      if (normalized) tokens.back().text = normalizer_(token.text);
+    }
+  }
+  return tokens;
+}
+
+std::vector<i32> HuggingFaceTokenizer::do_encode(std::string_view text) const {
+  std::vector<i32> ids;
+  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_);
+  const PreTokenizer::Take word = [&](std::string_view part) { encoder.encode(part, ids); };
+  const auto characters = [&](std::string_view run) {
+    const bool begins = run.data() == text.data();
+    std::string changed;
+    if (!normalizer_.changes_nothing()) {
+      changed = normalizer_(run);
+      run = changed;
+    }
+    normalized_.for_each(run, [&](std::string_view part, i32 id) {
+      if (id >= 0) return ids.push_back(id);
+      pre_tokenizer_.for_each(part, begins && part.data() == run.data(), word);
+    });
+  };
+  as_written_.for_each(text, [&](std::string_view part, i32 id) {
+    if (id >= 0) return ids.push_back(id);
+    for_runs(part, [&](std::string_view run, bool utf8) {
+      if (utf8) return characters(run);
+      encoder.encode(pre_tokenizer_.word_of(run), ids);
+    });
+  });
+  return ids;
+}
+
+std::string HuggingFaceTokenizer::do_decode(const std::vector<i32>& ids) const {
+  std::vector<std::string> tokens;
+  for (const i32 id : ids) {
+    require(id >= 0 && id < vocabulary_.size(),
+            "tokenizer huggingface: the ids are 0 to {}, not {}",
+            vocabulary_.size() - 1,
+            id);
+    // An id between others that no token has is nothing.
+    if (!vocabulary_.token(id).empty()) tokens.push_back(vocabulary_.token(id));
+  }
+  return decoder_(std::move(tokens));
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "byte_alphabet.hpp"
+#include "first_symbols.hpp"
+#include "normalizer.hpp"
+#include "pre_tokenizer.hpp"
+#include "tessera/data.hpp"
+#include "token_decoder.hpp"
+#include "token_finder.hpp"
+#include "tokenizer_file.hpp"
+#include "vocabulary.hpp"
+
+namespace tessera {
+
+/// The tokens that the package tokenizers of Hugging Face makes by a tokenizer.json, with nothing
+/// put around a text. Bytes that are no UTF-8, which that package does not take, stand between the
+/// texts before and after them.
+class HuggingFaceTokenizer final : public Tokenizer {
+ public:
+  struct Config {
+    std::string path;
+    Auto<i64> most_tokens;
+    static void describe(Schema<Config>& s);
+  };
+  HuggingFaceTokenizer(const Config& config, TokenizerArguments&);
+  explicit HuggingFaceTokenizer(const TokenizerFile& file);
+
+  i64 do_vocabulary() const override { return vocabulary_.size(); }
+  std::string do_fingerprint() const override { return fingerprint_; }
+  std::vector<i32> do_encode(std::string_view text) const override;
+  std::string do_decode(const std::vector<i32>& ids) const override;
+
+ private:
+  std::vector<AddedToken> looked_for(const TokenizerFile& file, bool normalized) const;
+
+  ByteAlphabet alphabet_;
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  TokenDecoder decoder_;
+  Vocabulary vocabulary_;
+  BpeRules rules_;
+  FirstSymbols first_symbols_;
+  TokenFinder as_written_, normalized_;  // added tokens by where they are looked for
+  std::string fingerprint_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#include "word_encoder.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kLongest = 32;  // longer words hardly come again
+constexpr std::size_t kBlock = 1 << 12;
+
+}  // namespace
+
+void WordEncoder::make(std::string_view word, std::vector<i32>& ids) {
+  if (rules_.whole_words) {
+    const i32 id =
+        rules_.bytes ? vocabulary_.find(alphabet_.written(word)) : vocabulary_.find(word);
+    if (id >= 0) return ids.push_back(id);
+  }
+  first_symbols_.find(word, symbols_);
+  merger_.merge(symbols_, ids);
+}
+
+// A copy that stays where it is: a block never grows beyond what it has reserved.
+std::string_view WordEncoder::keep(std::string_view word) {
+  if (words_.empty() || words_.back().capacity() - words_.back().size() < word.size()) {
+    words_.emplace_back().reserve(kBlock);
+  }
+  std::string& block = words_.back();
+  const std::size_t begin = block.size();
+  block += word;
+  return std::string_view(block).substr(begin);
+}
+
+void WordEncoder::encode(std::string_view word, std::vector<i32>& ids) {
+  if (word.size() > kLongest) return make(word, ids);
+  auto known = known_.find(word);
+  if (known == known_.end()) {
+    const std::size_t begin = kept_.size();
+    make(word, kept_);
+    known = known_.try_emplace(keep(word), begin, kept_.size()).first;
+  }
+  const auto [begin, end] = known->second;
+  ids.insert(
+      ids.end(), kept_.begin() + static_cast<i64>(begin), kept_.begin() + static_cast<i64>(end));
+}
+
+}  // namespace tessera
