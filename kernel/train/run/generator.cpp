@@ -1,7 +1,6 @@
 #include "kernel/train/run/generator.hpp"
 
 #include "kernel/checkpoint/rank_load.hpp"
-#include "kernel/model/initialize.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
@@ -45,10 +44,7 @@ Generator::Generator(const Resolved& config,
   check_meaning(folder, index.info, setup_);
   require_fit(folder, index, tensors, nullptr);
   read_tensors(folder, index, tensors, into_tensors(*rank_.device));
-  for (const ModelParts::Entry& entry : model_.parts().parameters()) {
-    Parameter& parameter = *entry.parameter;
-    refresh_compute(parameter, owned_values(model_.memory(), parameter), *rank_.device);
-  }
+  model_.complete_loaded();
 }
 
 }  // namespace tessera

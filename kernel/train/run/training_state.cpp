@@ -74,12 +74,7 @@ CheckpointInfo TrainingState::info(const std::string& config_text) const {
 
 void TrainingState::begin_with_loaded() {
   step_.parameters_changed();
-  Device& device = *model_.rank().device;
-  for (const ModelParts::Entry& entry : model_.parts().parameters()) {
-    Parameter& parameter = *entry.parameter;
-    refresh_compute(parameter, owned_values(model_.memory(), parameter), device);
-  }
-  model_.parts().initialize_buffers(device, false);
+  model_.complete_loaded();
 }
 
 void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {

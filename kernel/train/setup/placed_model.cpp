@@ -83,6 +83,15 @@ void PlacedModel::initialize(u64 seed) {
   prepared_.changed();
 }
 
+void PlacedModel::complete_loaded() {
+  for (const ModelParts::Entry& entry : parts_.parameters()) {
+    Parameter& parameter = *entry.parameter;
+    refresh_compute(parameter, owned_values(memory_, parameter), *rank_.device);
+  }
+  parts_.initialize_buffers(*rank_.device, false);
+  prepared_.changed();
+}
+
 std::vector<PhaseInfo> PlacedModel::phases() const {
   std::vector<PhaseInfo> phases;
   for (const Chunk& chunk : chunks_) {

@@ -51,6 +51,9 @@ class PlacedModel {
 
   /// Writes the initial values of a run with this seed.
   void initialize(u64 seed);
+  /// Call once main values and saved buffers were read from a checkpoint: writes what follows from
+  /// them, and the initial values of all other buffers.
+  void complete_loaded();
   /// This rank's plan of a step or of a forward-only pass.
   Plan plan(int microbatches, bool training) const;
   /// The same from a pipeline that was played before, once for many ranks.
