@@ -173,18 +173,23 @@ TEST_F(Generation, SeesTheLastTokensOnly) {
   }
 }
 
+// What the ranks of a run say of a text after five steps.
+std::vector<float> trained_logits(const Sets& sets, const std::vector<i32>& tokens) {
+  std::vector<float> logits;
+  on_ranks(
+      tiny_config(), with({"run.steps=5", "lr.warmup_steps=2"}, sets), [&](RankRun& run, Store*) {
+        for (int step = 0; step < 5; ++step) {
+          run.step().run();
+          run.step().losses();
+        }
+        logits = run.evaluation().logits(tokens, nullptr);
+      });
+  return logits;
+}
+
 TEST_F(Generation, TheModelIsTheTrainedOne) {
-  std::vector<float> trained;
   const std::vector<i32> tokens = {116, 104, 101, 32};
-  on_ranks(tiny_config(),
-           {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
-           [&](RankRun& run, Store*) {
-             for (int step = 0; step < 5; ++step) {
-               run.step().run();
-               run.step().losses();
-             }
-             trained = run.evaluation().logits(tokens, nullptr);
-           });
+  const std::vector<float> trained = trained_logits({"model.vocab_multiple=24"}, tokens);
   Generator generator(config_, plugins(), step_, 1);
   const i32 best =
       static_cast<i32>(std::max_element(trained.begin(), trained.end()) - trained.begin());
@@ -192,6 +197,32 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
   EXPECT_EQ(generator.sampler().next(tokens, {.temperature = 0}), best);
   EXPECT_THAT(generator.sampler().logits(tokens),
               ::testing::Pointwise(::testing::FloatNear(1e-5F), trained));
+}
+
+// Angles of rotary positions are no parameters: they are made anew, and earlier rows stay turned.
+TEST_F(Generation, ADecoderWithRotaryPositionsIsTheTrainedOne) {
+  const Sets model = {"model.embedding.learned_positions=false",
+                      "model.block.norm.type=\"rmsnorm\"",
+                      "model.block.attention.rotary.type=\"default\"",
+                      "model.block.attention.kv_heads=2",
+                      "model.block.attention.init_std=0.5",
+                      "model.block.mlp.type=\"gated_mlp\""};
+  const std::string out = folder_.at("decoder");
+  run_trainer(
+      {tiny_config(),
+       with(model,
+            {"run.steps=5", "lr.warmup_steps=2", "checkpoint.every_steps=5", "run.out=" + out})});
+  const std::string step = find_checkpoints(out)[0];
+  const Resolved config =
+      resolve(Config::parse(
+                  read_index(step).info.config, "index.json", {"batch.global=1", "batch.micro=1"}),
+              plugins());
+  Generator growing(config, plugins(), step, 1);
+  for (const std::vector<i32>& text :
+       {std::vector<i32>{116, 104, 101}, {116, 104, 101, 32}, {116, 104, 101, 32, 113, 117}}) {
+    EXPECT_THAT(growing.sampler().logits(text),
+                ::testing::Pointwise(::testing::FloatNear(1e-5F), trained_logits(model, text)));
+  }
 }
 
 }  // namespace generator_test
