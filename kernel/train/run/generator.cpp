@@ -49,7 +49,6 @@ Generator::Generator(const Resolved& config,
     Parameter& parameter = *entry.parameter;
     refresh_compute(parameter, owned_values(model_.memory(), parameter), *rank_.device);
   }
-  model_.parts().initialize_buffers(*rank_.device, false);  // which no checkpoint holds
 }
 
 }  // namespace tessera
