@@ -36,18 +36,19 @@ SCALED = {
 
 def random_llama(seed, **settings):
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=300,
-        max_position_embeddings=POSITIONS,
-        hidden_size=48,
-        intermediate_size=80,
-        num_hidden_layers=2,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        bos_token_id=0,
-        eos_token_id=0,
-        **{"rope_parameters": dict(DEFAULT), **settings},
-    )
+    usual = {
+        "vocab_size": 300,
+        "max_position_embeddings": POSITIONS,
+        "hidden_size": 48,
+        "intermediate_size": 80,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "rope_parameters": dict(DEFAULT),
+    }
+    config = LlamaConfig(**{**usual, **settings})
     model = LlamaForCausalLM(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

