@@ -1,0 +1,232 @@
+"""The tokenizer huggingface against the package `tokenizers`: ids and decoded texts.
+
+Vocabularies are trained here, in the forms that models have. Texts are those of tokens.py, every
+code point, and strings drawn from pieces that tokenizers trip over. token_server answers for
+Tessera; it is given the tokenizer.json that `tokenizers` saves. What Unicode has assigned since
+PCRE2's tables were made is left out.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
+from tokenizers import pre_tokenizers as cuts
+from tokenizers import processors, trainers
+
+from tokens import ROOT, Failed, texts
+
+LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+GPT_4O = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+ROUNDS = int(os.environ.get("TESSERA_TEST_ROUNDS", "100000"))
+
+
+def answers(program, folder, many):
+    """Ids and decoded bytes of each text, by token_server."""
+    keys = f"path = {json.dumps(str(folder))}"
+    words = [program.parents[1] / "tests/token_server", "huggingface", keys]
+    lines = "".join(text.encode().hex() + "\n" for text in many)
+    result = subprocess.run(words, input=lines, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise Failed(f"token_server ended with {result.returncode}: {result.stderr}")
+    got = result.stdout.split("\n")
+    return [
+        (list(map(int, got[2 * i].split())), bytes.fromhex(got[2 * i + 1]))
+        for i in range(len(many))
+    ]
+
+
+def trained(tokenizer, alphabet=(), special=(), size=1200):
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=list(special), initial_alphabet=list(alphabet)
+    )
+    corpus = [path.read_text() for path in sorted(ROOT.glob("*/README.md"))]
+    tokenizer.train_from_iterator(corpus + ["naïve café Ünïcödé 漢字かな 0123456789"], trainer)
+    return tokenizer
+
+
+def byte_level(cut, normalizer=None, **model):
+    tokenizer = Tokenizer(models.BPE(**model))
+    tokenizer.pre_tokenizer, tokenizer.decoder = cut, decoders.ByteLevel()
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    return trained(tokenizer, cuts.ByteLevel.alphabet(), ["<|endoftext|>"])
+
+
+def with_bytes(tokenizer, sequence, decoder, normalizer=None):
+    """SentencePiece's style: "<unk>", then bytes, then what was trained."""
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trained(tokenizer, special=names)
+    saved = json.loads(tokenizer.to_str())
+    saved["added_tokens"] = saved["added_tokens"][:3]
+    saved["model"] |= {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}
+    made = Tokenizer.from_str(json.dumps(saved))
+    if sequence is None:
+        made.pre_tokenizer = None
+    if normalizer is not None:
+        made.normalizer = normalizer
+    made.decoder = decoder
+    return made
+
+
+def llama_2():
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = cuts.Metaspace(prepend_scheme="always")
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
+    change = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    return with_bytes(tokenizer, None, decoder, normalizers.Sequence(change))
+
+
+def mistral():
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = cuts.Metaspace(prepend_scheme="first", split=True)
+    decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(), decoders.Fuse()])
+    made = with_bytes(tokenizer, cuts, decoder)
+    made.add_tokens([AddedToken("[X]", normalized=False, lstrip=True)])
+    return made
+
+
+def no_bytes(fuse):
+    """Unknown characters, and no bytes for them."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=fuse))
+    tokenizer.pre_tokenizer = cuts.Metaspace(prepend_scheme="never", split=False)
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="never")
+    return trained(tokenizer, special=["<unk>"], size=300)
+
+
+def flags():
+    sequence = cuts.Sequence([cuts.Split(Regex(LLAMA_3), "isolated"), cuts.ByteLevel(False, True, False)])
+    tokenizer = byte_level(sequence, normalizers.Lowercase())
+    tokens = [AddedToken("<l>", lstrip=True, normalized=False), AddedToken("<r>", rstrip=True)]
+    tokens += [AddedToken("word", single_word=True), AddedToken("WORD", single_word=True)]
+    tokens += [AddedToken("<L>", lstrip=True, rstrip=True, normalized=True), AddedToken("<")]
+    tokens += [AddedToken("é", normalized=False), AddedToken("<<>>", normalized=False)]
+    tokenizer.add_tokens(tokens)
+    tokenizer.add_special_tokens([AddedToken("<s>", rstrip=True), AddedToken("<sp>", special=True)])
+    return tokenizer
+
+
+def delimiters(behavior, invert):
+    split = cuts.Split(Regex(r"\d|[.,]\s"), behavior, invert)
+    return byte_level(cuts.Sequence([split, cuts.Split(" ", behavior), cuts.ByteLevel(False)]))
+
+
+def forms():
+    """Names and tokenizers, one after the other."""
+    yield "GPT-2", byte_level(cuts.ByteLevel(add_prefix_space=False))
+    yield "prefix", byte_level(cuts.ByteLevel(add_prefix_space=True))
+    for name, pattern in [("Llama-3", LLAMA_3), ("GPT-4o", GPT_4O)]:
+        cut = [cuts.Split(Regex(pattern), "isolated"), cuts.ByteLevel(False, True, False)]
+        tokenizer = byte_level(cuts.Sequence(cut), ignore_merges=name == "Llama-3")
+        tokenizer.post_processor = processors.Sequence([processors.ByteLevel()])
+        yield name, tokenizer
+    cut = [cuts.Digits(individual_digits=True), cuts.ByteLevel(add_prefix_space=False)]
+    yield "SmolLM2", byte_level(cuts.Sequence(cut))
+    cut = [cuts.ByteLevel(add_prefix_space=False), cuts.Digits(individual_digits=False)]
+    yield "bytes first", byte_level(cuts.Sequence(cut))
+    yield "words", byte_level(
+        cuts.Sequence([cuts.Split(Regex(r"\w+|\b|\W"), "isolated"), cuts.ByteLevel(False)])
+    )
+    for form in ["NFC", "NFD", "NFKC", "NFKD"]:
+        yield form, byte_level(cuts.ByteLevel(False), getattr(normalizers, form)())
+    yield "Llama-2", llama_2()
+    yield "Mistral", mistral()
+    yield "unknown", no_bytes(False)
+    yield "fused", no_bytes(True)
+    yield "flags", flags()
+    for behavior in ["removed", "merged_with_previous", "merged_with_next", "contiguous"]:
+        yield behavior, delimiters(behavior, False)
+        yield f"{behavior}, inverted", delimiters(behavior, True)
+
+
+def assigned():
+    """Code points that Unicode 14 has; the newest tables here are Python's, of 14 or later."""
+    for code in range(0x110000):
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co"):
+            yield code
+
+
+PIECES = ["a", "b", "the", " ", " ", "  ", "\n", "\r\n", "\t", "'s", "'S", "'ſ", "'LL", "1", "23"]
+PIECES += ["4567", ".", ", ", "!?", "_", "▁", "é", "e\u0301", "ß", "漢", "字", "か", "\u0301", "²"]
+PIECES += ["Ⅳ", "\u00a0", "\u3000", "\u200d", "<", "<l>", "<r>", "<L>", "<s>", "</s>", "word"]
+PIECES += ["WORD", "[X]", "<unk>", "<|endoftext|>", "<<>>", "<sp>", "\U0001f600", "İ", "Ⓐ", "<0x41>"]
+PIECES += ["\u0000", "가", "\u1100\u1161", "ﬁ", "Å", "\u212b", "٣", "א", "<0x"]
+
+
+def strings(count, known):
+    random.seed(5)
+    for _ in range(count):
+        if random.random() < 0.7:
+            yield "".join(random.choices(PIECES, k=random.randrange(1, 12)))
+        else:
+            yield "".join(map(chr, random.choices(known, k=random.randrange(1, 12))))
+
+
+def differs(text, ids, expected):
+    return f"{text[:80]!r} is {ids[:40]}, not {expected[:40]}"
+
+
+def decoded_alike(back, expected):
+    """Tessera keeps bytes that are no UTF-8, `tokenizers` writes U+FFFD for one or more."""
+    try:
+        return back.decode() == expected
+    except UnicodeDecodeError:
+        return "\ufffd" in expected
+
+
+def compare(name, tokenizer, program, folder, many):
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    theirs = tokenizer.encode_batch(many, add_special_tokens=False)
+    texts_back = tokenizer.decode_batch([one.ids for one in theirs], skip_special_tokens=False)
+    wrong = []
+    for text, one, expected, (ids, back) in zip(many, theirs, texts_back, answers(program, folder, many)):
+        if ids != one.ids:
+            wrong.append(differs(text, ids, one.ids))
+        elif not decoded_alike(back, expected):
+            wrong.append(f"{ids[:40]} is decoded to {back[:80]}, not {expected[:80]!r}")
+    if wrong:
+        raise Failed("\n  ".join([f"{name}: {len(wrong)} of {len(many)} texts differ", *wrong[:8]]))
+    return sum(len(one.ids) for one in theirs)
+
+
+def main():
+    program = Path(sys.argv[1])
+    known = list(assigned())
+    fixed = list(texts()) + [""]
+    fixed += [f"a{chr(code)}1 {chr(code)}" for code in known] + [f"'{chr(c)}" for c in known]
+    failures, forms_seen = [], 0
+    drawn = list(strings(ROUNDS, known))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, tokenizer in forms():
+            if sys.argv[2:] and name not in sys.argv[2:]:
+                continue
+            try:
+                count = compare(name, tokenizer, program, Path(folder), fixed + drawn)
+                print(f"{name}: {count} tokens of {len(fixed + drawn)} texts", flush=True)
+            except Failed as failure:
+                failures.append(str(failure))
+                print(failure, flush=True)
+            forms_seen += 1
+    if failures:
+        raise Failed(f"{len(failures)} of {forms_seen} forms differ")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))
