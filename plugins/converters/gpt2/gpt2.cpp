@@ -147,7 +147,8 @@ class Gpt2 final : public Converter {
                {"model.block.attention.causal", true}});
     ours.only_one_kind();
     const std::string rotary = "model.block.attention.rotary.type";
-    if (ours.find(rotary) != nullptr) ours.only(rotary, "none");
+    const Value* turned = ours.find(rotary);  // an empty type: nothing is written
+    if (turned != nullptr && *turned != Value("")) ours.only(rotary, "none");
     const Value heads = ours.at("model.block.attention.heads");
     const Value groups = ours.at("model.block.attention.kv_heads", heads);
     if (groups != heads) {
