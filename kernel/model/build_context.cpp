@@ -15,13 +15,15 @@ ScopedBuild::ScopedBuild(const BuildSettings& settings,
                          int layer,
                          std::string scope,
                          std::string path,
-                         std::string type)
+                         std::string type,
+                         ChildRows rows)
     : settings_(settings),
       parts_(parts),
       layer_(layer),
       scope_(std::move(scope)),
       path_(std::move(path)),
-      type_(std::move(type)) {}
+      type_(std::move(type)),
+      rows_(rows) {}
 
 Parameter& ScopedBuild::parameter(const ParameterSpec& spec) {
   const auto declare = [&]() -> Parameter& {
@@ -111,10 +113,12 @@ std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,
                                               std::string_view name,
                                               const std::string& type,
                                               const std::string& path,
-                                              const Given& given) {
+                                              const Given& given,
+                                              ChildRows rows) {
   std::string scope = scope_;
   if (!name.empty()) scope = scope.empty() ? std::string(name) : fmt::format("{}.{}", scope, name);
-  ScopedBuild child(settings_, parts_, layer_, std::move(scope), path, type);
+  if (rows_ == ChildRows::own) rows = rows_;  // so are those of its children
+  ScopedBuild child(settings_, parts_, layer_, std::move(scope), path, type, rows);
   return settings_.maker->make(kind, type, path, given, static_cast<BuildContext*>(&child));
 }
 

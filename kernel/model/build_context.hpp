@@ -65,7 +65,8 @@ class ScopedBuild final : public BuildContext {
               int layer,
               std::string scope,
               std::string path,
-              std::string type = {});
+              std::string type = {},
+              ChildRows rows = ChildRows::ours);
   const Mesh& mesh() const override { return *settings_.mesh; }
   const BatchShape& batch() const override { return settings_.batch; }
   DType compute_dtype() const override { return settings_.compute; }
@@ -83,12 +84,13 @@ class ScopedBuild final : public BuildContext {
 
  protected:
   const Device* device() const override { return settings_.device; }
-  bool sequence_parallel() const override { return settings_.sequence_parallel; }
+  bool own_rows() const override { return settings_.sequence_parallel || rows_ == ChildRows::own; }
   std::shared_ptr<void> make_child(std::string_view kind,
                                    std::string_view name,
                                    const std::string& type,
                                    const std::string& path,
-                                   const Given& given) override;
+                                   const Given& given,
+                                   ChildRows rows) override;
 
  private:
   /// Throws ConfigError where the model outgrows the checkpoint by far. Smaller misfits are told
@@ -101,6 +103,7 @@ class ScopedBuild final : public BuildContext {
   ModelParts& parts_;
   int layer_;
   std::string scope_, path_, type_;
+  ChildRows rows_;
 };
 
 }  // namespace tessera

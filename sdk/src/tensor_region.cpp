@@ -98,7 +98,7 @@ Placement TensorRegion::per_split_row() const {
   return size_ > 1 ? Placement::summed_over({Axis::tensor}) : Placement::replicated();
 }
 
-TensorRegion BuildContext::tensor_region() const { return {mesh(), sequence_parallel(), scope()}; }
+TensorRegion BuildContext::tensor_region() const { return {mesh(), own_rows(), scope()}; }
 
 i64 BuildContext::sequence_length() const { return batch().sequence * mesh().size(Axis::context); }
 

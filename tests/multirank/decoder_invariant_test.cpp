@@ -32,12 +32,14 @@ const Sets& llama() {
                               "model.tied_embeddings=false"};
   return kModel;
 }
-// Pairs of neighbours, some features of wider heads, a stretched table.
+// Pairs of neighbours, some features of wider heads, a stretched table, norms of each head.
 const Sets kOther = {"model.block.attention.head_size=10",
                      "model.block.attention.rotary.type=\"yarn\"",
                      "model.block.attention.rotary.factor=4.0",
                      "model.block.attention.rotary.original_positions=8",
                      "model.block.attention.rotary.fraction=0.6",
+                     "model.block.attention.q_norm.type=\"rmsnorm\"",
+                     "model.block.attention.k_norm.type=\"layernorm\"",
                      "model.block.attention.rotary.interleaved=true"};
 
 struct Row {
@@ -53,6 +55,8 @@ std::vector<Row> rows() {
           {"cp2_allgather", with(kContext, method("allgather"))},
           {"cp2_all_to_all", with(kContext, method("all_to_all"))},
           {"cp2_other", kContext, kOther},
+          {"tp2_other", kTensor, kOther},
+          {"tp2_sp_other", with(kTensor, {kRows}), kOther},
           {"tp2_cp2_sp", with(with(kTensor, kContext), {kRows})},
           {"distributed_dp2", {"parallel.data=2", "optimizer.type=\"distributed\""}},
           {"pp2", kStages},

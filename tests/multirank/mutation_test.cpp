@@ -26,6 +26,7 @@ const Part kQkv = {kAttention + ".qkv", "column_linear"};
 const Part kProj = {kAttention + ".proj", "row_linear"};
 const Part kMixer = {kAttention, "attention"}, kRecomputed = {kAttention, "recomputed_attention"};
 const Part kEmbedding = {"model.embedding", "embedding"}, kHead = {"model.head", "head"};
+const Part kHeadNorm = {kAttention + ".q_norm", "norm"};
 const Part kNormLayer = {"model.block.norm", "norm"}, kRmsNorm = {"model.block.norm", "rmsnorm"};
 const Sets kRmsModel = {"model.block.norm.type=\"rmsnorm\""};
 const Part kBlock = {"model.block", "block"};
@@ -47,6 +48,13 @@ const std::vector<Mutation>& mutations() {
       {"attention_mask_repeats", kTensor, kMixer, "same_mask_on_every_rank"},
       {"dropout_mask_repeats", kData, kEmbedding, "local_rows"},
       {"norm_gradient_not_summed", kRows, kNormLayer, "gradient_not_summed"},
+      {"head_norm_gradient_not_summed",
+       kTensor,
+       kHeadNorm,
+       "gradient_not_summed",
+       kSmall,
+       true,
+       {"model.block.attention.q_norm.type=\"layernorm\""}},
       {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kSmall, true, kRmsModel},
       {"rms_of_own_features", kTensor, kRmsNorm, "own_features", kAll, true, kRmsModel},
       {"rms_of_own_features_of_own_rows", kRows, kRmsNorm, "own_features", kAll, true, kRmsModel},

@@ -48,7 +48,8 @@ std::shared_ptr<void> TestBuild::make_child(std::string_view kind,
                                             std::string_view name,
                                             const std::string& type,
                                             const std::string&,
-                                            const Given& given) {
+                                            const Given& given,
+                                            ChildRows) {
   TestBuild inside(registrar_, mesh_, table_, declared_, scope_ + "." + std::string(name), device_);
   BuildContext& context = inside;
   return registrar_.find(kind, type).make(*table_.child(name), given, &context);

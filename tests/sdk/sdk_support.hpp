@@ -98,12 +98,13 @@ class TestBuild final : public BuildContext {
 
  protected:
   const Device* device() const override { return device_; }
-  bool sequence_parallel() const override { return false; }
+  bool own_rows() const override { return false; }
   std::shared_ptr<void> make_child(std::string_view kind,
                                    std::string_view name,
                                    const std::string& type,
                                    const std::string& path,
-                                   const Given& given) override;
+                                   const Given& given,
+                                   ChildRows rows) override;
 
  private:
   static int index(std::vector<std::string>& names, std::string_view name);

@@ -1,11 +1,9 @@
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "context_attention.hpp"
-#include "tessera/base/hash.hpp"
+#include "heads.hpp"
 #include "tessera/plugin.hpp"
-#include "tessera/rotary.hpp"
 
 namespace tessera {
 
@@ -15,14 +13,14 @@ class SelfAttention final : public Layer {
  public:
   struct Config {
     i64 hidden = 0, heads = 0;
-    Auto<i64> kv_heads, head_size;
+    Auto<i64> kv_heads, head_size, positions;
     i64 layers = 1;
     double dropout = 0;
     bool causal = true;
     std::string context = "ring";
     double init_std = 0.02;
-    i64 positions = 0;
     Component<Rotary> rotary{"", {}};
+    Component<Module> q_norm{"", {}}, k_norm{"", {}};
     Component<Module> qkv{"column_linear", {}};
     Component<Module> proj{"row_linear", {}};
     static void describe(Schema<Config>& s) {
@@ -45,7 +43,9 @@ class SelfAttention final : public Layer {
           .at_most(kMostFeatures)
           .megatron("--kv-channels")
           .also("head_dim");
-      s.field("positions", &Config::positions, "rows of the table of rotary angles")
+      s.field("positions",
+              &Config::positions,
+              "rows of the table of rotary angles; \"auto\": positions of a sample")
           .from("model.positions")
           .at_least(1)
           .at_most(kMostPositions);
@@ -62,6 +62,11 @@ class SelfAttention final : public Layer {
       s.slot("rotary", &Config::rotary, "how positions turn queries and keys; none: they do not")
           .megatron("--position-embedding-type")
           .also("rope_scaling rope_parameters");
+      s.slot(
+           "q_norm", &Config::q_norm, "of each head's queries, before they turn; none: as they are")
+          .megatron("--qk-layernorm")
+          .also("use_qk_norm");
+      s.slot("k_norm", &Config::k_norm, "of each head's keys, alike");
       s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
       s.slot("proj", &Config::proj, "projection of the heads' results");
     }
@@ -102,7 +107,10 @@ class SelfAttention final : public Layer {
     spec_.dropout = config.dropout;
     spec_.key = build.random_site("attention");
     spec_.head_offset = build.tensor_region().index() * shape_.heads;
-    make_rotary(config, build);
+    heads_ = Heads({config.q_norm, config.k_norm, config.rotary},
+                   shape_,
+                   config.positions.value_or(build.sequence_length()),
+                   build);
     choose_method(config, build);
   }
 
@@ -114,54 +122,13 @@ class SelfAttention final : public Layer {
                  [this](Context& cx, Bundle& b) {
                    Tensor qkv = (*qkv_)(cx, b[hidden_]);
                    b[hidden_] = {};
-                   if (angles_ != nullptr) {
-                     qkv = ops::rotary(cx, std::move(qkv), b[positions_], angles_->value, turned_);
-                   }
+                   qkv = heads_.prepared(cx, std::exchange(qkv, {}), b);
                    b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
                  },
              .looks_ahead = spec_.causal ? "" : "attention to later positions"}};
   }
 
  private:
-  // One table on a rank for all layers whose features turn alike.
-  void make_rotary(const Config& config, BuildContext& build) {
-    if (config.rotary.type.empty()) return;
-    positions_ = build.slot("positions");
-    if (shape_.head_dim % 2 != 0) {
-      build.reject(
-          "head_size",
-          fmt::format("rotary positions turn pairs of features, {} is odd", shape_.head_dim));
-    }
-    const RotaryAngles angles =
-        build.child("rotary", config.rotary, {{"head_size", shape_.head_dim}})->angles();
-    const auto pairs = static_cast<i64>(angles.frequencies.size());
-    require(2 * pairs <= shape_.head_dim,
-            "{} pairs of features turn, and a head has {} features",
-            pairs,
-            shape_.head_dim);
-    turned_ = {.heads = shape_.heads + shape_.kv_heads,  // queries lie before keys
-               .head_dim = shape_.head_dim,
-               .interleaved = angles.interleaved};
-    const std::string name = fmt::format("rotary.{:016x}", hash_of(angles));
-    angles_ = &build.buffer(
-        {.name = name,
-         .shape = {config.positions, 2, pairs},
-         .saved = false,
-         .values =
-             [angles, pairs](i64 element) {
-               const i64 pair = element % pairs, row = element / pairs;
-               const double angle = static_cast<double>(row / 2) *
-                                    angles.frequencies[static_cast<std::size_t>(pair)];
-               return angles.scale * (row % 2 == 0 ? std::cos(angle) : std::sin(angle));
-             },
-         .share = name});
-  }
-
-  static u64 hash_of(const RotaryAngles& angles) {
-    const std::span<const double> all(angles.frequencies);
-    return hash64(std::as_bytes(all), hash64(std::as_bytes(std::span(&angles.scale, 1))));
-  }
-
   void choose_method(const Config& config, BuildContext& build) {
     const i64 ranks = build.mesh().size(Axis::context);
     if (ranks == 1) return;
@@ -195,12 +162,11 @@ class SelfAttention final : public Layer {
 
   ContextNames names_;
   ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
-  Slot hidden_, row_ids_, positions_;
+  Slot hidden_, row_ids_;
   CacheSlot cache_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
-  ops::RotaryShape turned_;
-  const Buffer* angles_ = nullptr;   ///< none: positions turn nothing
+  Heads heads_;
   ContextMethod* method_ = nullptr;  ///< none: whole samples are here
   std::shared_ptr<Module> qkv_, proj_;
 };

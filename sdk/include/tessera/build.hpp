@@ -47,6 +47,12 @@ struct BatchShape {
   i64 rows() const { return micro * sequence; }
 };
 
+/// Which rows a child is applied to.
+enum class ChildRows : u8 {
+  ours,  ///< those of the component around it
+  own,   ///< rows of which each rank of the tensor group has others, as those of its own heads
+};
+
 /// Handed to the constructors of layers, modules and models: declares what they need. Names are
 /// relative to the component's scope, which is its place in the model ("layers.3.attention"), so
 /// parameter names do not depend on the layout. Building allocates no device memory: `config check`
@@ -99,12 +105,16 @@ class TESSERA_API BuildContext {
   }
 
   /// Builds the component in a slot: `build.child("qkv", config.qkv, {{"in", h}, {"out", 3 * h}})`.
-  /// Its scope is this scope + "." + name; `given` sets its given fields.
+  /// Its scope is this scope + "." + name; `given` sets its given fields. A child of ChildRows::own
+  /// declares parameters with TensorRegion::per_row() as any other does: their gradients are summed
+  /// over the tensor group.
   template <class K>
   std::shared_ptr<K> child(std::string_view name,
                            const Component<K>& component,
-                           const Given& given = {}) {
-    std::shared_ptr<void> made = make_child(K::kKind, name, component.type, component.path, given);
+                           const Given& given = {},
+                           ChildRows rows = ChildRows::ours) {
+    std::shared_ptr<void> made =
+        make_child(K::kKind, name, component.type, component.path, given, rows);
     return {made, static_cast<K*>(made.get())};
   }
 
@@ -114,12 +124,14 @@ class TESSERA_API BuildContext {
 
  protected:
   virtual const Device* device() const = 0;
-  virtual bool sequence_parallel() const = 0;
+  /// Do the ranks of a tensor group have rows of their own here?
+  virtual bool own_rows() const = 0;
   virtual std::shared_ptr<void> make_child(std::string_view kind,
                                            std::string_view name,
                                            const std::string& type,
                                            const std::string& path,
-                                           const Given& given) = 0;
+                                           const Given& given,
+                                           ChildRows rows) = 0;
 };
 
 }  // namespace tessera

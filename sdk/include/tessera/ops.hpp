@@ -137,6 +137,9 @@ TESSERA_API void add_cross_entropy(Context& cx,
 
 /// The same values under another shape, tracked.
 TESSERA_API Tensor reshape(Context& cx, const Tensor& x, const Shape& shape);
+/// Rows [n, sum of widths] as dense matrices of these widths, side by side, tracked; and back.
+TESSERA_API std::vector<Tensor> split(Context& cx, const Tensor& x, const std::vector<i64>& widths);
+TESSERA_API Tensor join(Context& cx, const std::vector<Tensor>& parts);
 /// Elements [begin, begin + length) along dim, as a dense copy, tracked.
 TESSERA_API Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length);
 

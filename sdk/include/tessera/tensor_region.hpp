@@ -26,8 +26,9 @@ namespace tessera {
 /// thread. Under a tensor group of one the members of this class communicate nothing.
 class TESSERA_API TensorRegion {
  public:
+  /// `own_rows`: rows between regions are shared out (sequence parallelism), or rows of own heads.
   /// `name` is the call site of its collectives, for errors and the flight recorder.
-  TensorRegion(const Mesh& mesh, bool sequence_parallel, std::string name);
+  TensorRegion(const Mesh& mesh, bool own_rows, std::string name);
 
   i64 size() const { return size_; }    ///< ranks of the tensor group (t)
   i64 index() const { return index_; }  ///< of this rank among them

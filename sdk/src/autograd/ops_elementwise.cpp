@@ -1,4 +1,6 @@
 #include <array>
+#include <numeric>
+#include <utility>
 
 #include "tessera/ops.hpp"
 
@@ -119,6 +121,89 @@ Tensor reshape(Context& cx, const Tensor& x, const Shape& shape) {
         g.input(0, g.output(0).view(shape));
       });
   return y;
+}
+
+namespace {
+
+// Copies each part to its place in `whole`, or back. An undefined part is zero.
+void copy_to_whole(Context& cx,
+                   const std::vector<Tensor>& parts,
+                   const Tensor& whole,
+                   const std::vector<i64>& widths) {
+  i64 begin = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const TensorArg place = whole.slice(1, begin, widths[i]).arg();
+    begin += widths[i];
+    if (parts[i].defined()) {
+      run(cx, CopyArgs{parts[i].arg(), place});
+    } else {
+      run(cx, FillArgs{place, 0});
+    }
+  }
+}
+
+std::vector<Tensor> copies_of_parts(Context& cx,
+                                    const Tensor& whole,
+                                    const std::vector<i64>& widths) {
+  std::vector<Tensor> parts;
+  i64 begin = 0;
+  for (const i64 width : widths) {
+    parts.push_back(run(cx, CopyArgs{whole.slice(1, begin, width).arg(), {}})[0]);
+    begin += width;
+  }
+  return parts;
+}
+
+std::vector<i64> widths_of(const std::vector<Tensor>& parts) {
+  std::vector<i64> widths;
+  for (const Tensor& part : parts) {
+    require(part.rank() == 2 && part.dim(0) == parts[0].dim(0),
+            "matrices of one number of rows are joined, got {} beside {}",
+            part,
+            parts[0]);
+    widths.push_back(part.dim(1));
+  }
+  return widths;
+}
+
+}  // namespace
+
+std::vector<Tensor> split(Context& cx, const Tensor& x, const std::vector<i64>& widths) {
+  const i64 width = std::accumulate(widths.begin(), widths.end(), i64{0});
+  require(x.rank() == 2 && x.dim(1) == width, "parts of {} features in all, of {}", width, x);
+  std::vector<Tensor> parts = copies_of_parts(cx, x, widths);
+  if (!cx.recording()) return parts;
+  std::vector<Tensor*> outputs;
+  for (Tensor& part : parts) outputs.push_back(&part);
+  cx.tape->record("split",
+                  std::array{x},
+                  outputs,
+                  [shape = x.shape(), dtype = x.dtype(), widths](Context& c, Gradients& g) {
+                    Tensor whole = c.empty(shape, dtype);
+                    std::vector<Tensor> gradients;
+                    for (std::size_t i = 0; i < widths.size(); ++i) {
+                      gradients.push_back(g.output(static_cast<int>(i)));
+                    }
+                    copy_to_whole(c, gradients, whole, widths);
+                    g.input(0, std::move(whole));
+                  });
+  return parts;
+}
+
+Tensor join(Context& cx, const std::vector<Tensor>& parts) {
+  require(!parts.empty(), "nothing is joined");
+  const std::vector<i64> widths = widths_of(parts);
+  const i64 width = std::accumulate(widths.begin(), widths.end(), i64{0});
+  Tensor whole = cx.empty({parts[0].dim(0), width}, parts[0].dtype());
+  copy_to_whole(cx, parts, whole, widths);
+  if (!cx.recording()) return whole;
+  cx.tape->record("join", parts, std::array{&whole}, [widths](Context& c, Gradients& g) {
+    std::vector<Tensor> gradients = copies_of_parts(c, g.output(0), widths);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      g.input(static_cast<int>(i), std::move(gradients[i]));
+    }
+  });
+  return whole;
 }
 
 Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length) {

@@ -142,6 +142,14 @@ TEST_F(Gradient, Embedding) {
   EXPECT_EQ(gradient_check(cx_, f, {}, all), "");
 }
 
+TEST_F(Gradient, SplitAndJoin) {
+  const auto f = [](Context& cx, const Tensors& x) {
+    const std::vector<Tensor> parts = ops::split(cx, x[0], {2, 1, 3});  // the second is not used
+    return Tensors{ops::join(cx, {parts[2], ops::multiply(cx, parts[0], parts[0])}), parts[0]};
+  };
+  EXPECT_EQ(gradient_check(cx_, f, {random({4, 6}, 1)}), "");
+}
+
 TEST_F(Gradient, Rotary) {
   const Tensor table = random({5, 2, 2}, 1);  // any numbers: the operation is linear in x
   const Tensor positions = bench_.tensor({3}, DType::i64, {4, 0, 2});
