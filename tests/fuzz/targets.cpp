@@ -225,24 +225,23 @@ void read_tokenizer_json(const std::string& input) {
 
 Target tokenizer_json() {
   const std::string begin =
-      R"({"version":"1.0","truncation":null,"added_tokens":[{"id":3,"content":"<s>","special":true,)"
+      R"({"version":"1.0","added_tokens":[{"id":3,"content":"<s>","special":true,)"
       R"("single_word":false,"lstrip":false,"rstrip":true,"normalized":false}],"normalizer":)"
       R"({"type":"Replace","pattern":{"String":" "},"content":"_"},"pre_tokenizer":)";
   const std::string end =
       R"(,"decoder":{"type":"Strip","content":" ","start":1,"stop":0},"model":{"type":"BPE",)"
       R"("unk_token":null,"vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"],"a b"]}})";
   const std::string split =
-      R"({"type":"Split","pattern":{"Regex":"(?i:'s|a{,3})|[^\\s\\p{L}\\x{41}-b]?\\b\\u00e9+(?!\\S)"
-},)"
+      R"/({"type":"Split","pattern":{"Regex":"(?i:'s|a{,3})|[^\\s\\p{L}\\x{41}-b]?\\b\\u00e9(?!b)"},)/"
       R"("behavior":"Isolated","invert":false})";
-return {"tokenizer",
-        {begin + R"({"type":"Sequence","pretokenizers":[)" + split + "]}" + end,
-         begin + R"({"type":"ByteLevel","add_prefix_space":true})" + end,
-         begin + R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})" + end},
-        {"{", "}", "[", "]", "\\\\", "(?", "{2}", "\"type\":", "null", "-1", "\"Sequence\""},
-        read_tokenizer_json,
-        {begin + nested(R"({"type":"Sequence","pretokenizers":[)", "]}", 100'000) + end,
-         begin + "null" + R"(,"model":{"vocab":{"a":2147483647},"merges":[]}})"}};
+  return {"tokenizer",
+          {begin + R"({"type":"Sequence","pretokenizers":[)" + split + "]}" + end,
+           begin + R"({"type":"ByteLevel","add_prefix_space":true})" + end,
+           begin + R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})" + end},
+          {"{", "}", "[", "]", "\\\\", "(?", "{2}", "\"type\":", "null", "-1", "\"Sequence\""},
+          read_tokenizer_json,
+          {begin + nested(R"({"type":"Sequence","pretokenizers":[)", "]}", 100'000) + end,
+           begin + "null" + R"(,"model":{"vocab":{"a":2147483647},"merges":[]}})"}};
 }
 
 // --- TOML ---
