@@ -232,7 +232,7 @@ Target tokenizer_json() {
       R"(,"decoder":{"type":"Strip","content":" ","start":1,"stop":0},"model":{"type":"BPE",)"
       R"("unk_token":null,"vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"],"a b"]}})";
   const std::string split =
-      R"/({"type":"Split","pattern":{"Regex":"(?i:'s|a{,3})|[^\\s\\p{L}\\x{41}-b]?\\b\\u00e9(?!b)"},)/"
+      R"/({"type":"Split","pattern":{"Regex":"(?i:a{,3})|[^\\s\\p{L}\\x{41}]?\\b\\u00e9(?!b)"},)/"
       R"("behavior":"Isolated","invert":false})";
   return {"tokenizer",
           {begin + R"({"type":"Sequence","pretokenizers":[)" + split + "]}" + end,

@@ -149,7 +149,7 @@ std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& fi
 
 std::vector<i32> HuggingFaceTokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_);
+  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, false);
   const PreTokenizer::Take word = [&](std::string_view part) { encoder.encode(part, ids); };
   const auto characters = [&](std::string_view run) {
     const bool begins = run.data() == text.data();
