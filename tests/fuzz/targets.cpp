@@ -18,6 +18,8 @@
 #include "kernel/config/toml.hpp"
 #include "kernel/model/layout_string.hpp"
 #include "kernel/plugin/library_file.hpp"
+#include "plugins/tokenizers/bpe/tokenizer_file.hpp"
+#include "plugins/tokenizers/bpe/vocabulary.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/parse_json.hpp"
@@ -211,6 +213,37 @@ Target foreign_model() {
           {"{\"a\":" + nested("[", "]", 100'000) + "}" + std::string(kNextFile) + map}};
 }
 
+// --- tokenizer.json ---
+
+void read_tokenizer_json(const std::string& input) {
+  const TokenizerFile file = parse_tokenizer(input, "tokenizer.json");
+  const Vocabulary vocabulary(file.bpe, file.bpe.added, VocabularyKind::as_written);
+  if (vocabulary.size() < static_cast<i64>(file.bpe.tokens.size())) finding("tokens are lost");
+  for (const SplitStep& step : file.pre_tokenizer) pcre2_pattern(step.pattern);
+  for (const NormalizerStep& step : file.normalizer) pcre2_pattern(step.pattern);
+}
+
+Target tokenizer_json() {
+  const std::string begin =
+      R"({"version":"1.0","added_tokens":[{"id":3,"content":"<s>","special":true,)"
+      R"("single_word":false,"lstrip":false,"rstrip":true,"normalized":false}],"normalizer":)"
+      R"({"type":"Replace","pattern":{"String":" "},"content":"_"},"pre_tokenizer":)";
+  const std::string end =
+      R"(,"decoder":{"type":"Strip","content":" ","start":1,"stop":0},"model":{"type":"BPE",)"
+      R"("unk_token":null,"vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"],"a b"]}})";
+  const std::string split =
+      R"/({"type":"Split","pattern":{"Regex":"(?i:a{,3})|[^\\s\\p{L}\\x{41}]?\\b\\u00e9(?!b)"},)/"
+      R"("behavior":"Isolated","invert":false})";
+  return {"tokenizer",
+          {begin + R"({"type":"Sequence","pretokenizers":[)" + split + "]}" + end,
+           begin + R"({"type":"ByteLevel","add_prefix_space":true})" + end,
+           begin + R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})" + end},
+          {"{", "}", "[", "]", "\\\\", "(?", "{2}", "\"type\":", "null", "-1", "\"Sequence\""},
+          read_tokenizer_json,
+          {begin + nested(R"({"type":"Sequence","pretokenizers":[)", "]}", 100'000) + end,
+           begin + "null" + R"(,"model":{"vocab":{"a":2147483647},"merges":[]}})"}};
+}
+
 // --- TOML ---
 
 void read_toml_value(const std::string& input) {
@@ -362,6 +395,7 @@ std::vector<Target> targets() {
   return {safetensors(),
           index(),
           foreign_model(),
+          tokenizer_json(),
           toml_value(),
           toml_file(),
           layout(),

@@ -1,6 +1,23 @@
+#include <cstring>
+
 #include "unicode.hpp"
 
 namespace tessera {
+
+std::size_t valid_length(std::string_view text) {
+  std::size_t end = 0;
+  for (;;) {
+    u64 eight = 0;  // ASCII is looked at eight bytes at a time
+    while (text.size() - end >= sizeof eight) {
+      std::memcpy(&eight, text.data() + end, sizeof eight);
+      if ((eight & 0x8080808080808080U) != 0) break;
+      end += sizeof eight;
+    }
+    const std::size_t length = character_length(text.substr(end));
+    if (length == 0) return end;
+    end += length;
+  }
+}
 
 Character first_character(std::string_view text) {
   if (text.empty()) return {};

@@ -51,6 +51,7 @@ FirstSymbols::FirstSymbols(const Vocabulary& vocabulary, const BpeRules& rules)
   const ByteAlphabet alphabet;
   for (std::size_t byte = 0; byte < 256; ++byte) {
     of_byte_[byte] = vocabulary.of_byte(static_cast<unsigned char>(byte));
+    every_byte_ = every_byte_ && of_byte_[byte] >= 0;
     fallback_[byte] = vocabulary.find(fmt::format("<0x{:02X}>", byte));
     written_bytes_.push_back(alphabet.written(static_cast<unsigned char>(byte)));
   }
@@ -58,6 +59,10 @@ FirstSymbols::FirstSymbols(const Vocabulary& vocabulary, const BpeRules& rules)
 
 void FirstSymbols::find(std::string_view word, std::vector<i32>& symbols) const {
   symbols.clear();
+  if (rules_.bytes && every_byte_) {
+    for (const char c : word) symbols.push_back(of_byte_[static_cast<unsigned char>(c)]);
+    return;
+  }
   Line line(rules_, fallback_, symbols);
   if (rules_.bytes) {
     for (const char c : word) {

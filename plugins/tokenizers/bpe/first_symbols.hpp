@@ -28,6 +28,7 @@ class FirstSymbols {
   const Vocabulary& vocabulary_;
   BpeRules rules_;
   std::array<i32, 256> of_byte_{};          // where words are bytes
+  bool every_byte_ = true;                  // has a token of its own
   std::array<i32, 256> fallback_{};         // "<0x00>" to "<0xFF>"
   std::vector<std::string> written_bytes_;  // where a byte without a token has to be written
 };

@@ -110,7 +110,7 @@ Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken
 
 std::vector<i32> Gpt2Tokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_);
+  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, true);
   special_.for_each(text, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
     words_.for_each(part, [&](std::string_view word) { encoder.encode(word, ids); });

@@ -127,7 +127,11 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
       normalized_(looked_for(file, true)),
       fingerprint_(fmt::format("huggingface: {} tokens, {:016x}",
                                vocabulary_.size(),
-                               hash64(meaning(file, rules_), vocabulary_.hash()))) {}
+                               hash64(meaning(file, rules_), vocabulary_.hash()))) {
+  for (const AddedToken& token : looked_for(file, true)) {
+    as_found_.emplace(static_cast<i32>(token.id), token.text);
+  }
+}
 
 // Special ones first: of equal texts the first is found.
 std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& file,
@@ -145,7 +149,7 @@ std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& fi
 
 std::vector<i32> HuggingFaceTokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_);
+  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, false);
   const PreTokenizer::Take word = [&](std::string_view part) { encoder.encode(part, ids); };
   const auto characters = [&](std::string_view run) {
     const bool begins = run.data() == text.data();
@@ -176,8 +180,9 @@ std::string HuggingFaceTokenizer::do_decode(const std::vector<i32>& ids) const {
             "tokenizer huggingface: the ids are 0 to {}, not {}",
             vocabulary_.size() - 1,
             id);
-    // An id between others that no token has is nothing.
-    if (!vocabulary_.token(id).empty()) tokens.push_back(vocabulary_.token(id));
+    const auto changed = as_found_.find(id);
+    const std::string& token = changed == as_found_.end() ? vocabulary_.token(id) : changed->second;
+    if (!token.empty()) tokens.push_back(token);  // no token has an id in a gap
   }
   return decoder_(std::move(tokens));
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "byte_alphabet.hpp"
@@ -43,7 +44,8 @@ class HuggingFaceTokenizer final : public Tokenizer {
   Vocabulary vocabulary_;
   BpeRules rules_;
   FirstSymbols first_symbols_;
-  TokenFinder as_written_, normalized_;  // added tokens by where they are looked for
+  TokenFinder as_written_, normalized_;            // added tokens by where they are looked for
+  std::unordered_map<i32, std::string> as_found_;  // texts of normalized_, as they are decoded
   std::string fingerprint_;
 };
 

@@ -24,6 +24,7 @@ TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (const AddedToken& token : tokens_) {
     if (token.text.empty()) continue;
     if (token.single_word) require_categories("added_tokens with single_word");
+    one_first_ = one_first_ && token.text[0] == tokens_.front().text[0];
     first_[static_cast<unsigned char>(token.text[0])] = true;
     u32 node = 0;
     for (const char byte : token.text) {
@@ -37,7 +38,10 @@ TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 }
 
 TokenFinder::Found TokenFinder::next(std::string_view text, std::size_t begin) const {
+  if (ends_.size() == 1) return {};  // there are no tokens
   for (; begin < text.size(); ++begin) {
+    if (one_first_) begin = text.find(tokens_.front().text[0], begin);
+    if (begin == text.npos) break;
     if (!first_[static_cast<unsigned char>(text[begin])]) continue;
     Found found;
     u32 node = 0;

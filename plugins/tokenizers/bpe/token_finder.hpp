@@ -15,6 +15,8 @@ namespace tessera {
 class TokenFinder {
  public:
   explicit TokenFinder(std::vector<AddedToken> tokens);
+  TokenFinder(const TokenFinder&) = delete;
+  TokenFinder& operator=(const TokenFinder&) = delete;
 
   /// A part of a text: a token, or what lies between two, with -1.
   using Take = std::function<void(std::string_view part, i32 id)>;
@@ -31,6 +33,7 @@ class TokenFinder {
 
   std::vector<AddedToken> tokens_;
   std::array<bool, 256> first_{};           // bytes that tokens begin with
+  bool one_first_ = true;                   // all begin with one byte
   std::unordered_map<u64, u32> branches_;   // node and byte to node; the root is 0
   std::vector<const AddedToken*> ends_{1};  // token that ends at a node
 };

@@ -17,11 +17,13 @@ struct Character {
 Character first_character(std::string_view text);
 Character last_character(std::string_view text);
 
+/// Bytes of the characters that `text` begins with, up to one that is no UTF-8.
+std::size_t valid_length(std::string_view text);
 /// Calls `take` with runs of characters and runs of bytes that are no UTF-8, in turn.
 template <class F>
 void for_runs(std::string_view text, F&& take) {
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    while (const std::size_t length = character_length(text.substr(end))) end += length;
+    end += valid_length(text.substr(begin));
     if (end > begin) take(text.substr(begin, end - begin), true);
     begin = end;
     while (end < text.size() && character_length(text.substr(end)) == 0) ++end;

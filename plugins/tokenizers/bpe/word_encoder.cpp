@@ -32,13 +32,14 @@ std::string_view WordEncoder::keep(std::string_view word) {
 
 void WordEncoder::encode(std::string_view word, std::vector<i32>& ids) {
   if (word.size() > kLongest) return make(word, ids);
-  auto known = known_.find(word);
-  if (known == known_.end()) {
-    const std::size_t begin = kept_.size();
+  auto known = words_stay_ ? known_.try_emplace(word).first : known_.find(word);
+  if (known == known_.end()) known = known_.try_emplace(keep(word)).first;
+  auto& [begin, end] = known->second;
+  if (end == 0) {  // it is new, or has no tokens
+    begin = kept_.size();
     make(word, kept_);
-    known = known_.try_emplace(keep(word), begin, kept_.size()).first;
+    end = kept_.size();
   }
-  const auto [begin, end] = known->second;
   ids.insert(
       ids.end(), kept_.begin() + static_cast<i64>(begin), kept_.begin() + static_cast<i64>(end));
 }

@@ -16,15 +16,17 @@ namespace tessera {
 /// looked up for the others. For one thread and one text.
 class WordEncoder {
  public:
-  /// All outlive it.
+  /// All outlive it. `words_stay`: words that are encoded do so too, and need not be copied.
   WordEncoder(const Vocabulary& vocabulary,
               const BpeRules& rules,
               const FirstSymbols& first_symbols,
-              const ByteAlphabet& alphabet)
+              const ByteAlphabet& alphabet,
+              bool words_stay)
       : vocabulary_(vocabulary),
         rules_(rules),
         first_symbols_(first_symbols),
         alphabet_(alphabet),
+        words_stay_(words_stay),
         merger_(vocabulary) {}
   /// Appends the word's tokens.
   void encode(std::string_view word, std::vector<i32>& ids);
@@ -37,6 +39,7 @@ class WordEncoder {
   const BpeRules& rules_;
   const FirstSymbols& first_symbols_;
   const ByteAlphabet& alphabet_;
+  bool words_stay_;
   PairMerger merger_;
   std::vector<i32> symbols_, kept_;
   std::deque<std::string> words_;  // the keys of known_, one after the other

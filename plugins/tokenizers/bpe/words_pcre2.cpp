@@ -4,7 +4,7 @@
 #include <new>
 
 #include "tessera/error.hpp"
-#include "tessera/io/utf8.hpp"
+#include "unicode.hpp"
 #include "words.hpp"
 
 namespace tessera {
@@ -73,15 +73,10 @@ void Words::for_each(std::string_view text,
       pcre2_match_data_create_from_pattern(state_->code, nullptr));
   if (match == nullptr) throw std::bad_alloc();
   // Runs of characters and runs of other bytes, in turn: PCRE2 need not check what it matches.
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = begin;
-    while (const std::size_t length = character_length(text.substr(end))) end += length;
-    state_->split(text.substr(begin, end - begin), match.get(), take);
-    begin = end;
-    while (end < text.size() && character_length(text.substr(end)) == 0) ++end;
-    if (end > begin) take(text.substr(begin, end - begin));
-    begin = end;
-  }
+  for_runs(text, [&](std::string_view run, bool characters) {
+    if (characters) return state_->split(run, match.get(), take);
+    take(run);
+  });
 }
 
 }  // namespace tessera
