@@ -52,7 +52,7 @@ const std::vector<Mutation>& mutations() {
        kTensor,
        kHeadNorm,
        "gradient_not_summed",
-       kSmall,
+       {&Findings::gradients, &Findings::update},
        true,
        {"model.block.attention.q_norm.type=\"layernorm\""}},
       {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kSmall, true, kRmsModel},
