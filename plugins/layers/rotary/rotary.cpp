@@ -25,7 +25,10 @@ struct Turning {
       using Member = std::remove_reference_t<decltype(std::declval<Turning&>().*member)>;
       return s.field(name, static_cast<Member Config::*>(member), doc);
     };
-    field("head_size", &Turning::head_size, "features of a head").given().at_least(1);
+    field("head_size", &Turning::head_size, "features of a head")
+        .given()
+        .at_least(1)
+        .at_most(kMostFeatures);
     field("base", &Turning::base, "pair j of d features turns by base^(-2j/d) a position")
         .above(0)
         .structural()
