@@ -121,6 +121,8 @@ thread_local std::vector<Queued> t_queued;
 namespace {
 
 bool over(const Comm& comm) { return comm.aborted || comm.failure != kSuccess; }
+// Its memory may be gone: nothing that it has come to takes place any more.
+bool has_left(const Comm* member) { return member == nullptr || member->aborted; }
 
 void fail_all(Hub& hub, int result, const std::string& why) {
   for (Comm* member : hub.members) {
@@ -227,6 +229,9 @@ void take_place(const Meeting& meeting) {
 }
 
 void match(Hub& hub, int from, int to) {
+  for (const int end : {from, to}) {
+    if (has_left(hub.members[static_cast<std::size_t>(end)])) return;
+  }
   Pair& pair = hub.pairs[{from, to}];
   while (!pair.sends.empty() && !pair.receives.empty()) {
     const End send = pair.sends.front(), receive = pair.receives.front();
@@ -300,7 +305,7 @@ class Launch {
     }
     meeting.calls[own] = call;
     meeting.here[own] = true;
-    if (++meeting.come < hub.members.size()) return;
+    if (++meeting.come < hub.members.size() || std::ranges::any_of(hub.members, has_left)) return;
     take_place(meeting);
     hub.ended = number_ + 1;
     hub.meetings.erase(number_);
