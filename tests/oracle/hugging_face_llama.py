@@ -131,7 +131,8 @@ def kinds_of_positions(program, folder):
 def as_another_family(program, folder):
     """A Mistral whose layers see all positions is a Llama too, which is what it becomes unless its
     converter is named."""
-    model = random_model(13, "mistral", sliding_window=None)
+    many = 5000  # more than the window of a file without the key, which is null in this one
+    model = random_model(13, "mistral", sliding_window=None, max_position_embeddings=many)
     model.save_pretrained(folder / "mistral")
     tessera(program, "convert", "--from", folder / "mistral", "--to", folder / "either")
     tessera(program, "convert", "--from", folder / "either", "--to", folder / "llama")
