@@ -21,6 +21,7 @@ SYSTEM = re.compile(
 VENDOR = {
     "devices": re.compile(r""),
     "communicators": re.compile(r""),
+    "converters": re.compile(r"^nlohmann/json\.hpp$"),
     "tokenizers": re.compile(r"^(pcre2\.h|utf8proc\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }
 
@@ -168,6 +169,8 @@ EXAMPLES = [
     ("plugins/devices/x/x.cpp", "#include <dnnl.hpp>\n#include <omp.h>\n", None),
     ("plugins/devices/x/x.cpp", "#include <kernel/a/b.hpp>\n", "its own folder only"),
     ("plugins/tokenizers/x/x.cpp", "#include <pcre2.h>\n", None),
+    ("plugins/converters/x/x.cpp", "#include <nlohmann/json.hpp>\n", None),
+    ("plugins/converters/x/x.cpp", "#include <pcre2.h>\n", "no third party but fmt"),
     ("plugins/tokenizers/x/x.cpp", "#include <gloo/context.h>\n", "no third party but fmt"),
 ]
 

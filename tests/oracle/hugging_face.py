@@ -1,7 +1,7 @@
 """Converts a GPT-2 of Hugging Face transformers to Tessera and back: logits, training, bits.
 
 The model has random weights, biases and norms, so that no two tensors could be mixed up unseen.
-hugging_face_llama.py does the same of Llamas.
+hugging_face_llama.py does the same of Llamas and families like it.
 """
 
 import json
@@ -121,8 +121,10 @@ def mean_loss(model):
     return float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()))
 
 
-def one_model(program, folder, model, what):
+def one_model(program, folder, model, what, converter=None):
+    """`converter`: takes the model back where several could."""
     read = type(model).from_pretrained
+    by = ["--converter", converter] if converter else []
     model.save_pretrained(folder / "theirs")
     model.save_pretrained(folder / "sharded", max_shard_size="100KB")
     if len(list((folder / "sharded").glob("model-*.safetensors"))) < 2:
@@ -132,10 +134,10 @@ def one_model(program, folder, model, what):
     tessera(program, "checkpoint", "diff", folder / "ours", folder / "ours2")
     compare_logits(program, folder / "ours", model, f"logits ({what})")
 
-    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back")
+    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back", *by)
     same_bits(model, read(folder / "back"))
     tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back_sharded",
-            "--max-shard-size", "100KB")
+            "--max-shard-size", "100KB", *by)
     if len(list((folder / "back_sharded").glob("model-*.safetensors"))) < 2:
         raise Failed("the copy that went back is not in several files")
     same_bits(model, read(folder / "back_sharded"))
@@ -145,7 +147,7 @@ def one_model(program, folder, model, what):
     losses = train_on(program, folder, run)
     if not losses[-1] < losses[0]:
         raise Failed(f"training on does not lower the loss: {losses}")
-    tessera(program, "convert", "--from", run, "--to", folder / "trained")
+    tessera(program, "convert", "--from", run, "--to", folder / "trained", *by)
     trained = read(folder / "trained").eval()
     compare_logits(program, run, trained, f"logits after {STEPS} steps")
     before, after = mean_loss(model), mean_loss(trained)

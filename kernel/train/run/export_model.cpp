@@ -210,6 +210,46 @@ void require_described(const Settings& theirs,
               name_list(problems));
 }
 
+// A converter that takes the model, and the keys of config.json that it writes.
+struct Fitting {
+  NamedConverter by;
+  Settings theirs;
+};
+
+// The families of one plugin may hold the same model under several names: the first is taken.
+Fitting chosen_for(const Settings& ours,
+                   const ConversionArguments& arguments,
+                   const PluginHost& plugins) {
+  std::vector<Fitting> fitting;
+  std::vector<NamedConverter> names;
+  std::string why;
+  for (const NamedConverter& one : converters(plugins, arguments.converter)) {
+    try {
+      fitting.push_back({one, one.converter->to_theirs(ours)});
+      names.push_back(one);
+    } catch (const ConfigError& error) {
+      why += fmt::format("\n  {}: {}", one.name, error.what());
+    }
+  }
+  const std::string from = arguments.from.string();
+  if (fitting.empty()) {
+    fail_config("no converter takes the model of {}:{}{}", from, why, plugins.not_loaded());
+  }
+  const auto library = [&](const NamedConverter& one) {
+    return plugins.library_of(Converter::kKind, one.name);
+  };
+  if (fitting.size() == 1) return fitting[0];
+  if (std::ranges::any_of(names,
+                          [&](const auto& one) { return library(one) != library(names[0]); })) {
+    fail_config("{} take the model of {}: name one with --converter", names_of(names), from);
+  }
+  log_info("{} take the model of {}: it is written as {}; --converter names another",
+           names_of(names),
+           from,
+           quote(names[0].name));
+  return fitting[0];
+}
+
 }  // namespace
 
 Conversion export_model(const ConversionArguments& arguments,
@@ -228,29 +268,12 @@ Conversion export_model(const ConversionArguments& arguments,
   if (vocab != ours.end() && vocab->second == Value("auto") && table != index.tensors.end()) {
     vocab->second = table->second.shape.at(0);
   }
-  Settings theirs;
-  std::vector<NamedConverter> fitting;
-  std::string why;
-  for (const NamedConverter& one : converters(plugins, arguments.converter)) {
-    try {
-      theirs = one.converter->to_theirs(ours);
-      fitting.push_back(one);
-    } catch (const ConfigError& error) {
-      why += fmt::format("\n  {}: {}", one.name, error.what());
-    }
-  }
-  if (fitting.empty()) {
-    fail_config(
-        "no converter takes the model of {}:{}{}", from.string(), why, plugins.not_loaded());
-  }
-  if (fitting.size() > 1) {
-    fail_config("{} take the model of {}: name one", names_of(fitting), from.string());
-  }
-  const Converter& chosen = *fitting[0].converter;
+  auto [by, theirs] = chosen_for(ours, arguments, plugins);
+  const Converter& chosen = *by.converter;
   theirs[std::string(kModelType)] = chosen.model_type();
 
-  ExportedTensors tensors(from, index, fitting[0], theirs);
-  require_described(theirs, resolved, tensors.shapes(), fitting[0], plugins);
+  ExportedTensors tensors(from, index, by, theirs);
+  require_described(theirs, resolved, tensors.shapes(), by, plugins);
   const WrittenTokenizer tokenizer =
       arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
                                : WrittenTokenizer();
@@ -267,7 +290,7 @@ Conversion export_model(const ConversionArguments& arguments,
       tensors.entries(),
       [&](std::size_t i, const ByteSink& sink) { tensors.write(i, sink); },
       file_bytes);
-  Conversion done{fitting[0].name,
+  Conversion done{by.name,
                   {},
                   resolved.run.tokenizer.type,
                   tokenizer.tokenizer != nullptr,

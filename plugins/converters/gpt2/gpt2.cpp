@@ -146,9 +146,11 @@ class Gpt2 final : public Converter {
                {"model.head.norm.type", "layernorm"},
                {"model.block.attention.causal", true}});
     ours.only_one_kind();
-    const std::string rotary = "model.block.attention.rotary.type";
-    const Value* turned = ours.find(rotary);  // an empty type: nothing is written
-    if (turned != nullptr && *turned != Value("")) ours.only(rotary, "none");
+    for (const char* slot : {"rotary", "q_norm", "k_norm"}) {
+      const std::string key = fmt::format("model.block.attention.{}.type", slot);
+      const Value* type = ours.find(key);  // an empty type: nothing is written
+      if (type != nullptr && *type != Value("")) ours.only(key, "none");
+    }
     const Value heads = ours.at("model.block.attention.heads");
     const Value groups = ours.at("model.block.attention.kv_heads", heads);
     if (groups != heads) {

@@ -1,52 +1,14 @@
 // What a config.json of Llama means here, and what is refused.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include "plugins_support.hpp"
-#include "tessera/converter.hpp"
+#include "decoder_converter.hpp"
 
 namespace tessera {
 namespace llama_converter_test {
 
 using ::testing::ElementsAre;
 
-// What an action throws, without the line that names the component.
-template <class F>
-std::string first_line(F&& action) {
-  const std::string text = text_of<ConfigError>(action);
-  return text.substr(0, text.find('\n'));
-}
-
-class LlamaConverter : public ::testing::Test {
+class LlamaConverter : public DecoderConverter {
  protected:
-  // Settings here of a config.json.
-  Settings ours(const std::string& json) const {
-    Claims claims("config.json", parse_settings(json, "config.json"));
-    Settings settings = llama_->to_ours(claims);
-    claims.require_known("it");
-    return settings;
-  }
-  std::string refused(const std::string& json) const {
-    return first_line([&] { ours(json); });
-  }
-  // As the resolved configuration has them, which has more keys.
-  Settings resolved(const std::string& json) const {
-    Settings settings = ours(json);
-    const Settings more = {{"model.embedding.type", "embedding"},
-                           {"model.block.type", "transformer_block"},
-                           {"model.block.attention.type", "self_attention"},
-                           {"model.block.attention.causal", true},
-                           {"model.block.attention.heads", settings.at("model.heads")},
-                           {"model.head.type", "lm_head"},
-                           {"model.head.tied", settings.at("model.tied_embeddings")}};
-    settings.insert(more.begin(), more.end());
-    return settings;
-  }
-  std::string refused_back(const std::string& key, const Value& value) const {
-    Settings settings = resolved("{}");
-    settings[key] = value;
-    return first_line([&] { llama_->to_theirs(settings); });
-  }
+  LlamaConverter() : DecoderConverter("llama") {}
   // Keys of the rotary positions.
   Settings rotary(const std::string& json) const {
     Settings found;
@@ -56,8 +18,6 @@ class LlamaConverter : public ::testing::Test {
     }
     return found;
   }
-  ConverterArguments none_;
-  std::shared_ptr<Converter> llama_ = make_plugin<Converter>("llama", "", none_);
 };
 
 // What is absent is what transformers 5 takes.
@@ -90,10 +50,8 @@ TEST_F(LlamaConverter, WhatIsAbsentIsTransformers) {
                              {"model.block.mlp.up.bias", false},
                              {"model.block.mlp.down.bias", false},
                              {"model.block.mlp.activation", "swiglu"}};
-  Settings found = ours("{}");
-  EXPECT_EQ(found.at("batch.sequence_length"), Value(2048));
-  std::erase_if(found, [](const auto& entry) { return !entry.first.starts_with("model."); });
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(ours("{}").at("batch.sequence_length"), Value(2048));
+  EXPECT_EQ(model("{}"), expected);
 }
 
 TEST_F(LlamaConverter, EachKeyHasItsPlace) {
@@ -229,15 +187,16 @@ TEST_F(LlamaConverter, BackIsTheSame) {
         R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
              "beta_slow": 2.0, "original_max_position_embeddings": 12,
              "attention_factor": 1.5})"}) {
-    const std::string json = "{" + sizes + rope + "}";
-    EXPECT_EQ(llama_->to_theirs(resolved(json)), parse_settings(json, "")) << rope;
+    expect_back("{" + sizes + rope + "}");
   }
   Settings automatic = resolved("{}");
   for (const char* key : {"attention.kv_heads", "attention.head_size", "mlp.ffn"}) {
     automatic["model.block." + std::string(key)] = "auto";
   }
   automatic["model.block.attention.rotary.attention_factor"] = "auto";  // not of this type
-  const Settings theirs = llama_->to_theirs(automatic);
+  automatic["model.block.attention.q_norm.type"] = "";                  // slots that are not set
+  automatic["model.block.attention.k_norm.type"] = "";
+  const Settings theirs = converter_->to_theirs(automatic);
   EXPECT_EQ(theirs.at("num_key_value_heads"), Value(32));
   EXPECT_EQ(theirs.at("head_dim"), Value(128));
   EXPECT_EQ(theirs.at("intermediate_size"), Value(10880));  // 8/3 of 4096 is 10922
@@ -273,6 +232,12 @@ TEST_F(LlamaConverter, WhatLlamaCannotSayIsRefused) {
             1e-3,
             "model.block.norm.eps = 1e-06 and model.head.norm.eps = 0.001: Llama has one value for "
             "both"},
+           {"model.block.attention.q_norm.type",
+            "rmsnorm",
+            "model.block.attention.q_norm.type = \"rmsnorm\"; Llama has \"none\""},
+           {"model.block.attention.k_norm.type",
+            "rmsnorm",
+            "model.block.attention.k_norm.type = \"rmsnorm\"; Llama has \"none\""},
            {"model.blocks.a.mlp.ffn",
             8,
             "model.blocks.a.mlp.ffn = 8 differs from [model.block]: Llama has blocks of one "
@@ -285,12 +250,7 @@ TEST_F(LlamaConverter, ItsTensorsAreTilesOfOurs) {
   const Settings theirs = parse_settings(R"({"num_hidden_layers": 1, "hidden_size": 12,
     "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})",
                                          "");
-  std::string all;
-  for (const ConvertedTensor& tensor : llama_->tensors(theirs)) {
-    all += fmt::format("{} {} {}\n", tensor.ours, tensor.at.row, tensor.theirs);
-    EXPECT_FALSE(tensor.transposed || tensor.at.column != 0 || tensor.at.entry);
-  }
-  EXPECT_EQ(all, R"(embedding.weight 0 model.embed_tokens.weight
+  EXPECT_EQ(tensors(theirs), R"(embedding.weight 0 model.embed_tokens.weight
 head.norm.weight 0 model.norm.weight
 head.weight 0 lm_head.weight
 layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
@@ -303,23 +263,23 @@ layers.0.mlp.up.weight 0 model.layers.0.mlp.gate_proj.weight
 layers.0.mlp.up.weight 20 model.layers.0.mlp.up_proj.weight
 layers.0.mlp.down.weight 0 model.layers.0.mlp.down_proj.weight
 )");
-  EXPECT_TRUE(llama_->shared(theirs).empty());
+  EXPECT_TRUE(converter_->shared(theirs).empty());
   Settings tied = theirs;
   tied["tie_word_embeddings"] = true;
   tied["attention_bias"] = tied["mlp_bias"] = true;
-  EXPECT_EQ(llama_->shared(tied).at(0).name, "lm_head.weight");
-  EXPECT_EQ(llama_->tensors(tied).size(), llama_->tensors(theirs).size() - 1 + 7);
-  EXPECT_TRUE(llama_->redundant("layers.0.self_attn.rotary_emb.inv_freq", theirs));
+  EXPECT_EQ(converter_->shared(tied).at(0).name, "lm_head.weight");
+  EXPECT_EQ(converter_->tensors(tied).size(), converter_->tensors(theirs).size() - 1 + 7);
+  EXPECT_TRUE(converter_->redundant("layers.0.self_attn.rotary_emb.inv_freq", theirs));
 }
 
 TEST_F(LlamaConverter, TheTokenizerIsTheOneOfTheFolder) {
   const Settings expected = {{"tokenizer.type", "huggingface"},
                              {"tokenizer.path", "/m/tokenizer"},
                              {"tokenizer.most_tokens", 300}};
-  EXPECT_EQ(llama_->tokenizer("/m/tokenizer", {{"vocab_size", 300}}), expected);
-  EXPECT_THAT(llama_->tokenizer_files().sets, ElementsAre(ElementsAre("tokenizer.json")));
+  EXPECT_EQ(converter_->tokenizer("/m/tokenizer", {{"vocab_size", 300}}), expected);
+  EXPECT_THAT(converter_->tokenizer_files().sets, ElementsAre(ElementsAre("tokenizer.json")));
   // A class of transformers has tokens of its own where config.json is silent.
-  EXPECT_EQ(llama_->token_ids(nullptr, {}),
+  EXPECT_EQ(converter_->token_ids(nullptr, {}),
             (TokenIds{{"bos_token_id", std::nullopt}, {"eos_token_id", std::nullopt}}));
 }
 

@@ -8,7 +8,8 @@ namespace tessera {
 /// model's.
 Settings rotary_to_ours(Claims& theirs, i64 positions);
 
-/// The inverse, as "rope_theta" and "rope_scaling", which all versions read.
-Settings rotary_to_theirs(const ModelKeys& ours);
+/// The inverse, as "rope_theta" and "rope_scaling", which all versions read. `format` names the
+/// other format in errors.
+Settings rotary_to_theirs(const ModelKeys& ours, std::string_view format);
 
 }  // namespace tessera

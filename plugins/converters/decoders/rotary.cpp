@@ -101,11 +101,13 @@ Settings rotary_to_ours(Claims& theirs, i64 positions) {
   return all;
 }
 
-Settings rotary_to_theirs(const ModelKeys& ours) {
+Settings rotary_to_theirs(const ModelKeys& ours, std::string_view format) {
   const auto key = [](const char* name) { return std::string(kOurs) + name; };
   const Value& name = ours.at(key("type"));
   const Type* type = type_of(name);
-  if (type == nullptr) fail_config("{} = {}; Llama has {}", key("type"), name.text(), kNames);
+  if (type == nullptr) {
+    fail_config("{} = {}; {} has {}", key("type"), name.text(), format, kNames);
+  }
   ours.only(key("fraction"), 1.0);
   ours.only(key("interleaved"), false);
   Settings theirs = {{"rope_theta", ours.at(key("base"))}};

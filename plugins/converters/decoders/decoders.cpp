@@ -1,0 +1,222 @@
+// Llama (Touvron et al. 2023) and families like it, as transformers stores them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "family_config.hpp"
+#include "family_tensors.hpp"
+#include "rotary.hpp"
+#include "tessera/io/json.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string attention(std::string_view key) { return fmt::format("model.block.attention.{}", key); }
+
+// What all families always are here.
+const Settings& fixed() {
+  static const Settings kFixed = {{"model.type", "gpt"},
+                                  {"model.embedding.learned_positions", false},
+                                  {"model.block.norm.type", "rmsnorm"},
+                                  {"model.head.norm.type", "rmsnorm"},
+                                  {"model.block.mlp.type", "gated_mlp"},
+                                  {"model.block.mlp.activation", "swiglu"}};
+  return kFixed;
+}
+
+// Nothing is in this slot; where none is by default, its type is empty or not written.
+void require_none(const ModelKeys& ours, const std::string& slot) {
+  const Value* type = ours.find(slot + ".type");
+  if (type != nullptr && *type != Value("")) ours.only(slot + ".type", "none");
+}
+
+}  // namespace
+
+class Decoder : public Converter {
+ public:
+  using Config = NoConfig;
+  explicit Decoder(const Family& family) : family_(family) {}
+
+  std::string_view do_model_type() const override { return family_.type; }
+  std::string_view do_optional_prefix() const override { return "model."; }
+
+  Settings do_to_ours(Claims& theirs) const override {
+    claim_language_model(theirs, family_.with_head, family_.without_head);
+    theirs.harmless({"unk_token_id", "transformers.js_config*"});
+    for (const char* key : family_.harmless) theirs.harmless({key});
+    for (const auto& [key, value] : family_.only) theirs.only(key, value);
+    FamilyConfig config(family_, theirs);
+    if (config.get("hidden_act") != Value("swish")) theirs.only("hidden_act", "silu");
+    require_full_attention(config);
+    const FamilySizes sizes(config);
+    const FamilyBiases biases(config);
+    const i64 positions = config.integer("max_position_embeddings");
+    const Value eps = config.get("rms_norm_eps");
+    Settings ours = {{"model.layers", sizes.layers},
+                     {"model.hidden", sizes.hidden},
+                     {"model.heads", sizes.heads},
+                     {"model.positions", positions},
+                     {"model.vocab", config.integer("vocab_size")},
+                     {"model.tied_embeddings", config.flag("tie_word_embeddings")},
+                     {"model.dropout", 0.0},
+                     {"model.init_std", config.get("initializer_range")},
+                     {"model.block.norm.eps", eps},
+                     {"model.head.norm.eps", eps},
+                     {attention("kv_heads"), sizes.groups},
+                     {attention("head_size"), sizes.head},
+                     {attention("qkv.bias"), biases.qkv},
+                     {attention("proj.bias"), biases.proj},
+                     {attention("dropout"), config.get("attention_dropout")},
+                     {"model.block.mlp.ffn", sizes.ffn},
+                     {"model.block.mlp.up.bias", biases.mlp},
+                     {"model.block.mlp.down.bias", biases.mlp}};
+    for (const std::string slot : kHeadNorms) {
+      if (!family_.head_norms) continue;
+      ours[attention(slot + ".type")] = "rmsnorm";
+      ours[attention(slot + ".eps")] = eps;
+    }
+    for (Settings more :
+         {fixed(), rotary_to_ours(theirs, positions), usual_run(family_.type, positions)}) {
+      ours.merge(more);
+    }
+    return ours;
+  }
+
+  Settings do_to_theirs(const Settings& all) const override {
+    const ModelKeys ours(all, family_.name);
+    ours.only(fixed());
+    ours.only({{"model.embedding.type", "embedding"},
+               {"model.block.type", "transformer_block"},
+               {attention("type"), "self_attention"},
+               {attention("causal"), true},
+               {"model.head.type", "lm_head"}});
+    ours.only_one_kind();
+    const i64 hidden = ours.integer("model.hidden"), heads = ours.integer(attention("heads"));
+    Settings theirs = family_.defaults;
+    theirs["architectures"] = Value::Array{family_.with_head};
+    theirs["num_hidden_layers"] = ours.at("model.layers");
+    theirs["hidden_size"] = hidden;
+    // As the layer's "auto" is: 8/3 of the hidden size, in 64s.
+    const i64 ffn = std::max<i64>(hidden * 8 / 3 / 64, 1) * 64;
+    theirs["intermediate_size"] = ours.at("model.block.mlp.ffn", ffn);
+    theirs["num_attention_heads"] = heads;
+    theirs["num_key_value_heads"] = ours.at(attention("kv_heads"), heads);
+    theirs["head_dim"] = ours.at(attention("head_size"), heads > 0 ? hidden / heads : 0);
+    theirs["max_position_embeddings"] = ours.at("model.positions");
+    theirs["vocab_size"] = ours.at("model.vocab");
+    theirs["tie_word_embeddings"] = ours.same({"model.tied_embeddings", "model.head.tied"});
+    theirs["attention_dropout"] = ours.at(attention("dropout"));
+    theirs["rms_norm_eps"] = norms_to_theirs(ours);
+    theirs["initializer_range"] = ours.at("model.init_std");
+    biases_to_theirs(ours, theirs);
+    // A window that no position is outside of: a key that is absent would be a smaller one.
+    if (family_.windows == Windows::every) theirs["sliding_window"] = ours.at("model.positions");
+    Settings rotary = rotary_to_theirs(ours, family_.name);
+    theirs.merge(rotary);
+    return theirs;
+  }
+
+  TokenizerFiles do_tokenizer_files() const override {
+    return {.sets = {{"tokenizer.json"}},
+            .others = {"tokenizer_config.json",
+                       "special_tokens_map.json",
+                       "added_tokens.json",
+                       // What tokenizer.json was made of.
+                       "tokenizer.model",
+                       "tokenizer.model.v3",
+                       "tekken.json",
+                       "vocab.json",
+                       "merges.txt"}};
+  }
+  Settings do_tokenizer(const std::string& folder, const Settings& theirs) const override {
+    return tokenizer_in(folder, "huggingface", theirs);
+  }
+  TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
+    return named_tokens(tokenizer, written, std::nullopt);
+  }
+  // The class that takes tokenizer.json as it is; transformers 4 has one that puts a token first.
+  std::string do_tokenizer_config(const Tokenizer&, const Settings&) const override {
+    Json config;
+    config.add("tokenizer_class", "PreTrainedTokenizerFast");
+    return config.text() + "\n";
+  }
+  // The same settings for the program of those who made the model.
+  bool do_harmless_file(std::string_view name) const override { return name == "params.json"; }
+
+  std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const override {
+    Claims claims("config.json", theirs);
+    FamilyConfig config(family_, claims);
+    return family_tensors(config);
+  }
+
+  std::vector<SharedTensor> do_shared(const Settings& theirs) const override {
+    Claims claims("config.json", theirs);
+    FamilyConfig config(family_, claims);
+    return family_shared(config);
+  }
+  // Frequencies that earlier versions stored; they follow from rope_theta.
+  bool do_redundant(std::string_view name, const Settings&) const override {
+    return name.ends_with(".rotary_emb.inv_freq");
+  }
+
+ private:
+  // The epsilon of all norms.
+  Value norms_to_theirs(const ModelKeys& ours) const {
+    std::vector<std::string> eps = {"model.block.norm.eps", "model.head.norm.eps"};
+    for (const std::string slot : kHeadNorms) {
+      if (family_.head_norms) {
+        ours.only(attention(slot + ".type"), "rmsnorm");
+        eps.push_back(attention(slot + ".eps"));
+      } else {
+        require_none(ours, attention(slot));
+      }
+    }
+    return ours.same(eps);
+  }
+
+  // Sets the keys that the family has; without them, biases are as they always are.
+  void biases_to_theirs(const ModelKeys& ours, Settings& theirs) const {
+    const std::string qkv = attention("qkv.bias"), proj = attention("proj.bias");
+    if (theirs.contains("attention_bias")) {
+      theirs["attention_bias"] = ours.same({qkv, proj});
+    } else {
+      ours.only({{qkv, family_.qkv_bias}, {proj, false}});
+    }
+    const std::string up = "model.block.mlp.up.bias", down = "model.block.mlp.down.bias";
+    if (theirs.contains("mlp_bias")) {
+      theirs["mlp_bias"] = ours.same({up, down});
+    } else {
+      ours.only({{up, false}, {down, false}});
+    }
+  }
+
+  const Family& family_;
+};
+
+namespace {
+
+template <const Family& (*kFamily)()>
+class DecoderOf final : public Decoder {
+ public:
+  DecoderOf(const NoConfig&, ConverterArguments&) : Decoder(kFamily()) {}
+};
+
+template <const Family& (*kFamily)()>
+void add_family(Registrar& registrar) {
+  registrar.add<Converter, DecoderOf<kFamily>>(kFamily().type, kFamily().doc);
+}
+
+}  // namespace
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(convert_decoders,
+               "0.1.0",
+               "Llama and families like it of Hugging Face transformers") {
+  tessera::add_family<tessera::llama_family>(registrar);
+  tessera::add_family<tessera::mistral_family>(registrar);
+  tessera::add_family<tessera::qwen2_family>(registrar);
+  tessera::add_family<tessera::qwen3_family>(registrar);
+}

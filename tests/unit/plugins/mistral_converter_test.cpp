@@ -1,0 +1,154 @@
+// What a config.json of Mistral means here where it is no Llama's, and what is refused.
+#include "decoder_converter.hpp"
+
+namespace tessera {
+namespace mistral_converter_test {
+
+class MistralConverter : public DecoderConverter {
+ protected:
+  MistralConverter() : DecoderConverter("mistral", R"({"sliding_window": 131072})") {}
+};
+
+// Without other sizes a Mistral of transformers 5 has a window that is smaller than its positions.
+TEST_F(MistralConverter, WhatIsAbsentIsTransformers) {
+  const Settings expected = {{"model.type", "gpt"},
+                             {"model.layers", 32},
+                             {"model.hidden", 4096},
+                             {"model.heads", 32},
+                             {"model.positions", 131072},
+                             {"model.vocab", 32000},
+                             {"model.tied_embeddings", false},
+                             {"model.dropout", 0.0},
+                             {"model.init_std", 0.02},
+                             {"model.embedding.learned_positions", false},
+                             {"model.block.norm.type", "rmsnorm"},
+                             {"model.block.norm.eps", 1e-6},
+                             {"model.head.norm.type", "rmsnorm"},
+                             {"model.head.norm.eps", 1e-6},
+                             {"model.block.attention.kv_heads", 8},
+                             {"model.block.attention.head_size", 128},
+                             {"model.block.attention.qkv.bias", false},
+                             {"model.block.attention.proj.bias", false},
+                             {"model.block.attention.dropout", 0.0},
+                             {"model.block.attention.rotary.type", "default"},
+                             {"model.block.attention.rotary.base", 10000.0},
+                             {"model.block.attention.rotary.fraction", 1.0},
+                             {"model.block.attention.rotary.interleaved", false},
+                             {"model.block.mlp.type", "gated_mlp"},
+                             {"model.block.mlp.ffn", 14336},
+                             {"model.block.mlp.up.bias", false},
+                             {"model.block.mlp.down.bias", false},
+                             {"model.block.mlp.activation", "swiglu"}};
+  EXPECT_EQ(model(least_), expected);
+  EXPECT_EQ(refused("{}"),
+            "config.json has no sliding_window, which means 4096; only null, or at least "
+            "max_position_embeddings = 131072, is supported");
+  EXPECT_EQ(converter_->model_type(), "mistral");
+}
+
+// In a file, null is no window, and no key at all is 4096.
+TEST_F(MistralConverter, AWindowThatIsNullIsFullAttention) {
+  const TestFolder folder;
+  for (const std::string json : {R"({"sliding_window": null})",
+                                 R"({"sliding_window": null, "max_position_embeddings": 8192})"}) {
+    folder.write("config.json", json);
+    EXPECT_EQ(ours(json, folder.at("config.json")).at("model.layers"), Value(32));
+  }
+  for (const std::string json : {"{}", R"({"max_position_embeddings": 4097})"}) {
+    folder.write("config.json", json);
+    EXPECT_THAT(first_line([&] { ours(json, folder.at("config.json")); }),
+                ::testing::HasSubstr("config.json has no sliding_window, which means 4096; only"));
+  }
+  EXPECT_EQ(model(R"({"max_position_embeddings": 4096})").at("model.positions"), Value(4096));
+}
+
+TEST_F(MistralConverter, SizesOfItsOwn) {
+  const Settings found = model(R"({"architectures": ["MistralForCausalLM"], "sliding_window": 24,
+    "max_position_embeddings": 24, "hidden_size": 100, "num_attention_heads": 3,
+    "num_key_value_heads": 1, "head_dim": 8, "rope_theta": 1000000.0,
+    "layer_types": ["full_attention", "full_attention"], "num_hidden_layers": 2})");
+  EXPECT_EQ(found.at("model.block.attention.head_size"), Value(8));
+  EXPECT_EQ(found.at("model.block.attention.kv_heads"), Value(1));
+  EXPECT_EQ(found.at("model.block.attention.rotary.base"), Value(1e6));
+  // As transformers divides.
+  EXPECT_EQ(model(R"({"sliding_window": 131072, "hidden_size": 100, "num_attention_heads": 3})")
+                .at("model.block.attention.head_size"),
+            Value(33));
+}
+
+TEST_F(MistralConverter, WhatItCannotDoIsRefused) {
+  for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"sliding_window": 8, "max_position_embeddings": 24})",
+            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
+            "24, is supported"},
+           {R"({"sliding_window": 0, "max_position_embeddings": 24})",
+            "config.json has sliding_window = 0; only null, or at least max_position_embeddings = "
+            "24, is supported"},
+           {R"({"sliding_window": "all"})",
+            R"(config.json: "sliding_window" is "all", which is not an integer)"},
+           {R"({"sliding_window": 131072, "num_hidden_layers": 2,
+                "layer_types": ["full_attention", "sliding_attention"]})",
+            "config.json has layer_types with \"sliding_attention\"; only \"full_attention\" is "
+            "supported"},
+           {R"({"sliding_window": 131072, "attention_bias": false})",
+            "config.json has attention_bias = false, which it does not know: remove what changes "
+            "nothing in the model"},
+           {R"({"architectures": ["LlamaForCausalLM"]})",
+            "config.json has architectures = [\"LlamaForCausalLM\"]; the converter reads "
+            "MistralForCausalLM and MistralModel"}}) {
+    EXPECT_EQ(refused(json), error) << json;
+  }
+}
+
+// Every key that is read goes back with its value.
+TEST_F(MistralConverter, BackIsTheSame) {
+  expect_back(R"({"vocab_size": 300, "hidden_size": 96, "intermediate_size": 256,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
+    "max_position_embeddings": 24, "initializer_range": 0.03, "rms_norm_eps": 1e-05,
+    "tie_word_embeddings": true, "attention_dropout": 0.1, "head_dim": 8, "hidden_act": "silu",
+    "architectures": ["MistralForCausalLM"], "rope_theta": 5000.0, "sliding_window": 24})");
+}
+
+TEST_F(MistralConverter, WhatMistralCannotSayIsRefused) {
+  for (const auto& [key, value, error] : std::vector<std::tuple<const char*, Value, const char*>>{
+           {"model.block.attention.qkv.bias",
+            true,
+            "model.block.attention.qkv.bias = true; Mistral has false"},
+           {"model.block.attention.proj.bias",
+            true,
+            "model.block.attention.proj.bias = true; Mistral has false"},
+           {"model.block.mlp.up.bias", true, "model.block.mlp.up.bias = true; Mistral has false"},
+           {"model.block.attention.rotary.type",
+            "none",
+            "model.block.attention.rotary.type = \"none\"; Mistral has \"default\", \"linear\", "
+            "\"llama3\" and \"yarn\""},
+           {"model.block.attention.q_norm.type",
+            "rmsnorm",
+            "model.block.attention.q_norm.type = \"rmsnorm\"; Mistral has \"none\""}}) {
+    EXPECT_EQ(refused_back(key, value), error);
+  }
+}
+
+TEST_F(MistralConverter, ItsTensorsAreTilesOfOurs) {
+  const Settings theirs = parse_settings(R"({"num_hidden_layers": 1, "hidden_size": 12,
+    "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})",
+                                         "");
+  EXPECT_EQ(tensors(theirs), R"(embedding.weight 0 model.embed_tokens.weight
+head.norm.weight 0 model.norm.weight
+head.weight 0 lm_head.weight
+layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
+layers.0.mlp_norm.weight 0 model.layers.0.post_attention_layernorm.weight
+layers.0.attention.qkv.weight 0 model.layers.0.self_attn.q_proj.weight
+layers.0.attention.qkv.weight 12 model.layers.0.self_attn.k_proj.weight
+layers.0.attention.qkv.weight 16 model.layers.0.self_attn.v_proj.weight
+layers.0.attention.proj.weight 0 model.layers.0.self_attn.o_proj.weight
+layers.0.mlp.up.weight 0 model.layers.0.mlp.gate_proj.weight
+layers.0.mlp.up.weight 20 model.layers.0.mlp.up_proj.weight
+layers.0.mlp.down.weight 0 model.layers.0.mlp.down_proj.weight
+)");
+  EXPECT_TRUE(converter_->harmless_file("params.json"));
+  EXPECT_FALSE(converter_->harmless_file("other.json"));
+}
+
+}  // namespace mistral_converter_test
+}  // namespace tessera
