@@ -64,7 +64,6 @@ class SelfAttention final : public Layer {
           .also("rope_scaling rope_parameters");
       s.slot(
            "q_norm", &Config::q_norm, "of each head's queries, before they turn; none: as they are")
-          .megatron("--qk-layernorm")
           .also("use_qk_norm");
       s.slot("k_norm", &Config::k_norm, "of each head's keys, alike");
       s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
