@@ -80,11 +80,11 @@ TEST(RotaryTypes, TurnAShareOfAHead) {
   EXPECT_THAT(error_of<ConfigError>([] {
                 angles("default", {{"head_size", 10}, {"fraction", 0.5}});
               }),
-              HasSubstr("rotary positions turn pairs of features: 5 of a head's 10 are no even "
-                        "number of them"));
+              HasSubstr("rotary positions turn pairs of features, and 0.5 of a head's 10 are 5: an "
+                        "even number of at least 2 is wanted"));
 }
 
-// The layer with projections that copy: scores depend on the distance of two positions only.
+// By the formula, with angles that are no model's.
 TEST(RotaryOperation, TurnsByThePositionAndBack) {
   local_world().run(tensor_ranks(1, DType::fp64), [](LocalRank& rank) {
     Context& cx = rank.context();
@@ -113,6 +113,14 @@ TEST(RotaryOperation, TurnsByThePositionAndBack) {
         }
         EXPECT_EQ(y[5 * row + 4], 9);
       }
+      const Tensor turned = rank.tensor({2, 5}, y);
+      TensorArg heads = turned.arg();
+      heads.rank = 3;
+      heads.shape[1] = 1;
+      heads.shape[2] = heads.strides[1] = 4;
+      heads.strides[2] = 1;
+      ops::run(cx, RotaryArgs{heads, positions.arg(), angles.arg(), heads, interleaved, true});
+      EXPECT_THAT(read(turned), ::testing::Pointwise(::testing::DoubleNear(1e-14), x));
       EXPECT_EQ(read(rows), x) << "rows that another handle holds stay";
     }
   });
@@ -120,20 +128,25 @@ TEST(RotaryOperation, TurnsByThePositionAndBack) {
 
 TEST(RotaryLayers, ShareATableAndRefuseOddHeads) {
   LocalWorldOptions options = tensor_ranks(1, DType::fp64);
+  options.batch.sequence = 2;
   options.values = {{"c.rotary.base", 5e5}};
-  for (const char* layer : {"a", "b", "c", "d"}) {
+  for (const char* layer : {"a", "b", "c", "d", "e", "f"}) {
     options.values.emplace_back(fmt::format("{}.rotary.type", layer), "default");
   }
   local_world().run(options, [](LocalRank& rank) {
-    const auto attention = [&](const std::string& scope, i64 heads) {
+    const auto attention = [&](const std::string& scope, i64 heads, i64 positions = 4) {
       return rank.build<Layer>(
-          scope, "self_attention", {{"hidden", 18}, {"heads", heads}, {"positions", 4}});
+          scope, "self_attention", {{"hidden", 18}, {"heads", heads}, {"positions", positions}});
     };
     (void)attention("a", 3);
     (void)attention("b", 3);
     EXPECT_EQ(rank.buffers().size(), 1U);
     (void)attention("c", 3);
     EXPECT_EQ(rank.buffers().size(), 2U);
+    (void)attention("e", 3, 5);
+    EXPECT_EQ(rank.buffers().size(), 3U) << "a longer table is another one";
+    EXPECT_THAT(error_of<ConfigError>([&] { (void)attention("f", 3, 1); }),
+                HasSubstr("1 are fewer than the 2 of a sample"));
     EXPECT_FALSE(rank.buffers()[0]->saved);
     EXPECT_EQ(read(rank.buffers()[0]->value)[6], std::cos(1));  // position 1, pair 0
     EXPECT_THAT(error_of<ConfigError>([&] { (void)attention("d", 2); }),

@@ -2,14 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "family_config.hpp"
 #include "tessera/error.hpp"
-#include "tessera/io/parse_json.hpp"
 #include "tessera/io/written.hpp"
 
 namespace tessera {
@@ -19,17 +14,6 @@ namespace {
 // What transformers takes where the keys are absent.
 constexpr i64 kUsualWindow = 4096, kUsualFirstLayer = 28;
 constexpr const char *kWindow = "sliding_window", *kTypes = "layer_types";
-
-// Claims has no key that is null, as most files have "sliding_window"; and a file without it means
-// another model. So the file is read once more. Where there is none, nothing is null.
-bool is_null(const std::string& path, const char* key) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (text.empty()) return false;
-  const auto json = parse_json_object<nlohmann::json>(text, path);
-  const auto found = json.find(key);
-  return found != json.end() && found->is_null();
-}
 
 // Does any layer have the window?
 bool has_window(FamilyConfig& config, i64 layers) {
@@ -68,7 +52,7 @@ void require_full_attention(FamilyConfig& config) {
   const i64 positions = config.integer("max_position_embeddings");
   const Value* said = theirs.find(kWindow);  // harmless where no layer has it
   if (!has_window(config, config.integer("num_hidden_layers"))) return;
-  if (said == nullptr && is_null(theirs.file(), kWindow)) return;
+  if (said == nullptr && config.is_null(kWindow)) return;
   const i64 window = said == nullptr ? kUsualWindow : theirs.integer(kWindow);
   if (window >= positions) return;
   fail_config(

@@ -15,6 +15,10 @@ class FamilyConfig {
   /// False where the family does not have the key.
   bool flag(std::string_view key);
 
+  /// Is the key there, and null? Claims has no such key, and for some null means another model than
+  /// no key. So the file is read once more; where there is none, nothing is null.
+  bool is_null(const char* key) const;
+
   Claims& claims() { return theirs_; }
   const Family& family() const { return family_; }
 

@@ -48,11 +48,16 @@ void Heads::make_angles(const Component<Rotary>& rotary, i64 positions, BuildCon
           "{} pairs of features turn, and a head has {} features",
           pairs,
           shape_.head_dim);
+  if (positions < build.sequence_length()) {
+    build.reject(
+        "positions",
+        fmt::format("{} are fewer than the {} of a sample", positions, build.sequence_length()));
+  }
   positions_ = build.slot("positions");
   turned_ = {.heads = shape_.heads + shape_.kv_heads,  // queries lie before keys
              .head_dim = shape_.head_dim,
              .interleaved = angles.interleaved};
-  const std::string name = fmt::format("rotary.{:016x}", hash_of(angles));
+  const std::string name = fmt::format("rotary.{:016x}.{}", hash_of(angles), positions);
   const auto value = [angles, pairs](i64 element) {
     const i64 pair = element % pairs, row = element / pairs;
     const double angle =

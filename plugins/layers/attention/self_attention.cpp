@@ -59,13 +59,15 @@ class SelfAttention final : public Layer {
           .one_of({"ring", "allgather", "all_to_all"})
           .megatron("--cp-comm-type");
       model_fields::init_std(s);
-      s.slot("rotary", &Config::rotary, "how positions turn queries and keys; none: they do not")
-          .megatron("--position-embedding-type")
+      s.slot("rotary",
+             &Config::rotary,
+             "how positions turn queries and keys, as a rule in place of "
+             "model.embedding.learned_positions; none: they do not")
           .also("rope_scaling rope_parameters");
       s.slot(
            "q_norm", &Config::q_norm, "of each head's queries, before they turn; none: as they are")
           .also("use_qk_norm");
-      s.slot("k_norm", &Config::k_norm, "of each head's keys, alike");
+      s.slot("k_norm", &Config::k_norm, "the same of each head's keys");
       s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
       s.slot("proj", &Config::proj, "projection of the heads' results");
     }

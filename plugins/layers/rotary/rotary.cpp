@@ -30,7 +30,7 @@ struct Turning {
         .at_least(1)
         .at_most(kMostFeatures);
     field("base", &Turning::base, "pair j of d features turns by base^(-2j/d) a position")
-        .above(0)
+        .above(1)
         .structural()
         .megatron("--rotary-base")
         .also("rope_theta");
@@ -52,10 +52,11 @@ struct Turning {
     const i64 features = static_cast<i64>(fraction * static_cast<double>(head_size));
     if (features < 2 || features % 2 != 0) {
       build.reject("fraction",
-                   fmt::format("rotary positions turn pairs of features: {} of a head's {} are no "
-                               "even number of them",
-                               features,
-                               head_size));
+                   fmt::format("rotary positions turn pairs of features, and {} of a head's {} are "
+                               "{}: an even number of at least 2 is wanted",
+                               fraction,
+                               head_size,
+                               features));
     }
     return features;
   }
@@ -85,12 +86,12 @@ class Built : public Rotary {
 };
 
 template <class Config>
-void describe_factor(Schema<Config>& s) {
+void describe_factor(Schema<Config>& s, std::string_view megatron) {
   s.field("factor", &Config::factor, "how much further than in training the model is to see")
       .at_least(1)
       .required()
       .structural()
-      .megatron("--rope-scaling-factor");
+      .megatron(megatron);
 }
 template <class Config>
 void describe_original(Schema<Config>& s) {
@@ -122,7 +123,7 @@ class LinearRotary final : public Built {
     double factor = 1;
     static void describe(Schema<Config>& s) {
       Turning::describe(s);
-      describe_factor(s);
+      describe_factor(s, "--rotary-seq-len-interpolation-factor");
     }
   };
   LinearRotary(const Config& config, BuildContext& build)
@@ -139,7 +140,7 @@ class Llama3Rotary final : public Built {
     i64 original_positions = 0;
     static void describe(Schema<Config>& s) {
       Turning::describe(s);
-      describe_factor(s);
+      describe_factor(s, "--rope-scaling-factor");
       describe_original(s);
       s.field("low_frequency_factor",
               &Config::low_frequency_factor,
@@ -183,7 +184,7 @@ class YarnRotary final : public Built {
     i64 original_positions = 0;
     static void describe(Schema<Config>& s) {
       Turning::describe(s);
-      describe_factor(s);
+      describe_factor(s, "--rotary-scaling-factor");
       describe_original(s);
       s.field("beta_fast", &Config::beta_fast, "pairs that turn so often in training stay")
           .above(0)

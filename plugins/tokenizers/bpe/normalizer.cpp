@@ -1,5 +1,6 @@
 #include "normalizer.hpp"
 
+#include "tessera/error.hpp"
 #include "unicode.hpp"
 
 namespace tessera {
@@ -21,8 +22,13 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
 }
 
 std::string Normalizer::operator()(std::string_view text) const {
+  constexpr std::size_t kLargest = 64, kAlways = std::size_t{1} << 20;  // times, and bytes more
   std::string made(text);
   for (const auto& [step, pattern] : steps_) {
+    require(made.size() <= kLargest * text.size() + kAlways,
+            "the normalizer of tokenizer.json makes {} bytes of a text of {}",
+            made.size(),
+            text.size());
     switch (step.kind) {
       case NormalizerStep::Kind::nfc:
         made = normal_form(made, NormalForm::nfc);

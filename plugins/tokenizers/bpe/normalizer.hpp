@@ -16,7 +16,8 @@ class Normalizer {
  public:
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
   bool changes_nothing() const { return steps_.empty(); }
-  /// `text` is UTF-8.
+  /// `text` is UTF-8. Throws Error where it grows beyond all measure: steps that replace may double
+  /// it each.
   std::string operator()(std::string_view text) const;
 
  private:

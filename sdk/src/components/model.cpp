@@ -58,6 +58,7 @@ bool Router::incremental() const {
 RotaryAngles Rotary::angles() const {
   return call_component(*this, "angles", [&] {
     RotaryAngles angles = do_angles();
+    require(!angles.frequencies.empty(), "no pair of features turns");
     for (const double frequency : angles.frequencies) finite("a frequency", frequency);
     finite("the scale of cosines and sines", angles.scale);
     return angles;
