@@ -104,6 +104,23 @@ TEST(Infer, RowsThatAreNotCentredHaveNeitherMeanNorBias) {
               ::testing::HasSubstr("bias_grad must be absent where rows are not centred"));
 }
 
+TEST(Infer, ATableOfAnglesFitsTheHeads) {
+  RotaryArgs rotary;
+  rotary.x = dense({3, 2, 6}, DType::bf16);
+  rotary.positions = dense({3}, DType::i64);
+  rotary.table = dense({8, 2, 3});
+  RotaryArgs::infer(rotary);
+  EXPECT_EQ(text(rotary.out), "bf16 [3, 2, 6] [12, 6, 1]");
+  rotary.out = {};
+  rotary.table = dense({8, 2, 4});
+  EXPECT_THAT(error(rotary),
+              ::testing::HasSubstr("4 pairs of features turn, and a head has 6 features"));
+  rotary.table = dense({0, 2, 3});
+  EXPECT_THAT(error(rotary), ::testing::HasSubstr("the table has no positions"));
+  rotary.table = dense({8, 2, 3}, DType::bf16);
+  EXPECT_THAT(error(rotary), ::testing::HasSubstr("table must be fp32"));
+}
+
 TEST(Infer, ErrorsNameOperationTensorAndShapes) {
   EXPECT_EQ(
       error(AddArgs{dense({2, 3}), dense({2, 4}), {}}),
