@@ -220,15 +220,24 @@ class MutantEmbedding final : public Layer {
       s.field("vocab", &Config::vocab, "entries").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "padding").given();
       s.slot("inner", &Config::inner, "the embedding");
-      describe_mistake(s, {"local_rows", "rows_of_the_first_part"});
+      describe_mistake(s,
+                       {"local_rows",
+                        "rows_of_the_first_part",
+                        "positions_in_the_rank",
+                        "positions_in_the_half"});
     }
   };
   MutantEmbedding(const Config& config, BuildContext& build)
       : local_(config.mistake == "local_rows"),
         parts_(config.mistake == "rows_of_the_first_part" ? build.mesh().size(Axis::tensor) : 1),
         row_ids_(build.slot("row_ids")),
+        positions_(build.slot("positions")),
         micro_(build.batch().micro),
         ranks_(build.mesh().size(Axis::data)),
+        counted_(config.mistake == "positions_in_the_rank"   ? build.batch().sequence
+                 : config.mistake == "positions_in_the_half" ? build.batch().sequence / 2
+                                                             : 0),
+        whole_(build.mesh().size(Axis::context) == 1),
         inner_(build.child("",
                            config.inner,
                            {{"vocab", config.vocab}, {"vocab_multiple", config.vocab_multiple}})) {}
@@ -241,6 +250,11 @@ class MutantEmbedding final : public Layer {
       bundle[row_ids_] = rows_of_the_first_part(cx, rows);
       inner(cx, bundle);
       bundle[row_ids_] = rows;
+      if (counted_ == 0 || whole_) return;
+      // For the layers after it.
+      bundle[positions_] = changed_ids(cx, bundle[positions_], [this](std::vector<i64>& ids) {
+        for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<i64>(i) % counted_;
+      });
     };
     return phases;
   }
@@ -265,8 +279,10 @@ class MutantEmbedding final : public Layer {
 
   bool local_;
   i64 parts_;
-  Slot row_ids_;
+  Slot row_ids_, positions_;
   i64 micro_, ranks_;
+  i64 counted_;  ///< positions that are counted from 0 anew; 0: all of a sample
+  bool whole_;   ///< are whole samples here?
   std::shared_ptr<Layer> inner_;
 };
 

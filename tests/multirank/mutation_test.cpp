@@ -26,6 +26,7 @@ const Part kQkv = {kAttention + ".qkv", "column_linear"};
 const Part kProj = {kAttention + ".proj", "row_linear"};
 const Part kMixer = {kAttention, "attention"}, kRecomputed = {kAttention, "recomputed_attention"};
 const Part kEmbedding = {"model.embedding", "embedding"}, kHead = {"model.head", "head"};
+const Sets kTurned = {"model.block.attention.rotary.type=\"default\""};
 const Part kHeadNorm = {kAttention + ".q_norm", "norm"};
 const Part kNormLayer = {"model.block.norm", "norm"}, kRmsNorm = {"model.block.norm", "rmsnorm"};
 const Sets kRmsModel = {"model.block.norm.type=\"rmsnorm\""};
@@ -48,6 +49,20 @@ const std::vector<Mutation>& mutations() {
       {"attention_mask_repeats", kTensor, kMixer, "same_mask_on_every_rank"},
       {"dropout_mask_repeats", kData, kEmbedding, "local_rows"},
       {"norm_gradient_not_summed", kRows, kNormLayer, "gradient_not_summed"},
+      {"turned_by_positions_in_the_rank",
+       kContext,
+       kEmbedding,
+       "positions_in_the_rank",
+       {&Findings::gradients},
+       true,
+       kTurned},
+      {"turned_by_positions_in_the_half",
+       kContext,
+       kEmbedding,
+       "positions_in_the_half",
+       {&Findings::gradients},
+       true,
+       kTurned},
       {"head_norm_gradient_not_summed",
        kTensor,
        kHeadNorm,

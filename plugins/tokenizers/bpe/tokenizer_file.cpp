@@ -145,8 +145,9 @@ TokenizerFile read_tokenizer(const fs::path& path) {
   std::error_code error;
   const fs::path file = fs::is_directory(path, error) ? path / "tokenizer.json" : path;
   if (!fs::exists(file, error)) {
-    fail_config("tokenizer.path: {} does not exist; give a tokenizer.json, or its folder",
-                written_path(file));
+    fail_config("tokenizer.path: {} {}; give a tokenizer.json, or its folder",
+                written_path(file),
+                error ? "cannot be read: " + error.message() : "does not exist");
   }
   return parse_tokenizer(read_tokenizer_file(file), file.string());
 }
