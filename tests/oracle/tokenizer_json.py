@@ -114,7 +114,9 @@ def flags():
     cut = [cuts.Split(Regex(LLAMA_3), "isolated"), cuts.ByteLevel(False, True, False)]
     tokenizer = byte_level(cuts.Sequence(cut), normalizers.Lowercase())
     tokens = [AddedToken("<l>", lstrip=True, normalized=False), AddedToken("<r>", rstrip=True)]
-    tokens += [AddedToken("word", single_word=True), AddedToken("WORD", single_word=True)]
+    # Lower case makes one word of both, so one of them has to be found before that.
+    tokens += [AddedToken("word", single_word=True)]
+    tokens += [AddedToken("WORD", single_word=True, normalized=False)]
     tokens += [AddedToken("<L>", lstrip=True, rstrip=True, normalized=True), AddedToken("<")]
     tokens += [AddedToken("é", normalized=False), AddedToken("<<>>", normalized=False)]
     tokenizer.add_tokens(tokens)
