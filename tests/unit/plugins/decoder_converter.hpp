@@ -20,6 +20,55 @@ std::string first_line(F&& action) {
   return text.substr(0, text.find('\n'));
 }
 
+// The model that a config.json of no keys means, but for what families have of their own.
+inline Settings usual_decoder(i64 positions, i64 vocab, i64 kv_heads, i64 ffn) {
+  return {{"model.type", "gpt"},
+          {"model.layers", 32},
+          {"model.hidden", 4096},
+          {"model.heads", 32},
+          {"model.positions", positions},
+          {"model.vocab", vocab},
+          {"model.tied_embeddings", false},
+          {"model.dropout", 0.0},
+          {"model.init_std", 0.02},
+          {"model.embedding.learned_positions", false},
+          {"model.block.norm.type", "rmsnorm"},
+          {"model.block.norm.eps", 1e-6},
+          {"model.head.norm.type", "rmsnorm"},
+          {"model.head.norm.eps", 1e-6},
+          {"model.block.attention.kv_heads", kv_heads},
+          {"model.block.attention.head_size", 128},
+          {"model.block.attention.qkv.bias", false},
+          {"model.block.attention.proj.bias", false},
+          {"model.block.attention.dropout", 0.0},
+          {"model.block.attention.rotary.type", "default"},
+          {"model.block.attention.rotary.base", 10000.0},
+          {"model.block.attention.rotary.fraction", 1.0},
+          {"model.block.attention.rotary.interleaved", false},
+          {"model.block.mlp.type", "gated_mlp"},
+          {"model.block.mlp.ffn", ffn},
+          {"model.block.mlp.up.bias", false},
+          {"model.block.mlp.down.bias", false},
+          {"model.block.mlp.activation", "swiglu"}};
+}
+
+// A config.json of one layer, and the lines of its tensors in families without additions.
+inline constexpr const char* kOneLayer = R"({"num_hidden_layers": 1, "hidden_size": 12,
+  "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})";
+inline constexpr const char* kOneLayerTensors = R"(embedding.weight 0 model.embed_tokens.weight
+head.norm.weight 0 model.norm.weight
+head.weight 0 lm_head.weight
+layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
+layers.0.mlp_norm.weight 0 model.layers.0.post_attention_layernorm.weight
+layers.0.attention.qkv.weight 0 model.layers.0.self_attn.q_proj.weight
+layers.0.attention.qkv.weight 12 model.layers.0.self_attn.k_proj.weight
+layers.0.attention.qkv.weight 16 model.layers.0.self_attn.v_proj.weight
+layers.0.attention.proj.weight 0 model.layers.0.self_attn.o_proj.weight
+layers.0.mlp.up.weight 0 model.layers.0.mlp.gate_proj.weight
+layers.0.mlp.up.weight 20 model.layers.0.mlp.up_proj.weight
+layers.0.mlp.down.weight 0 model.layers.0.mlp.down_proj.weight
+)";
+
 class DecoderConverter : public ::testing::Test {
  protected:
   // `least`: keys without which config.json means a model that is refused.

@@ -11,34 +11,7 @@ class MistralConverter : public DecoderConverter {
 
 // Without other sizes a Mistral of transformers 5 has a window that is smaller than its positions.
 TEST_F(MistralConverter, WhatIsAbsentIsTransformers) {
-  const Settings expected = {{"model.type", "gpt"},
-                             {"model.layers", 32},
-                             {"model.hidden", 4096},
-                             {"model.heads", 32},
-                             {"model.positions", 131072},
-                             {"model.vocab", 32000},
-                             {"model.tied_embeddings", false},
-                             {"model.dropout", 0.0},
-                             {"model.init_std", 0.02},
-                             {"model.embedding.learned_positions", false},
-                             {"model.block.norm.type", "rmsnorm"},
-                             {"model.block.norm.eps", 1e-6},
-                             {"model.head.norm.type", "rmsnorm"},
-                             {"model.head.norm.eps", 1e-6},
-                             {"model.block.attention.kv_heads", 8},
-                             {"model.block.attention.head_size", 128},
-                             {"model.block.attention.qkv.bias", false},
-                             {"model.block.attention.proj.bias", false},
-                             {"model.block.attention.dropout", 0.0},
-                             {"model.block.attention.rotary.type", "default"},
-                             {"model.block.attention.rotary.base", 10000.0},
-                             {"model.block.attention.rotary.fraction", 1.0},
-                             {"model.block.attention.rotary.interleaved", false},
-                             {"model.block.mlp.type", "gated_mlp"},
-                             {"model.block.mlp.ffn", 14336},
-                             {"model.block.mlp.up.bias", false},
-                             {"model.block.mlp.down.bias", false},
-                             {"model.block.mlp.activation", "swiglu"}};
+  const Settings expected = usual_decoder(131072, 32000, 8, 14336);
   EXPECT_EQ(model(least_), expected);
   EXPECT_EQ(refused("{}"),
             "config.json has no sliding_window, which means 4096; only null, or at least "
@@ -130,22 +103,8 @@ TEST_F(MistralConverter, WhatMistralCannotSayIsRefused) {
 }
 
 TEST_F(MistralConverter, ItsTensorsAreTilesOfOurs) {
-  const Settings theirs = parse_settings(R"({"num_hidden_layers": 1, "hidden_size": 12,
-    "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})",
-                                         "");
-  EXPECT_EQ(tensors(theirs), R"(embedding.weight 0 model.embed_tokens.weight
-head.norm.weight 0 model.norm.weight
-head.weight 0 lm_head.weight
-layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
-layers.0.mlp_norm.weight 0 model.layers.0.post_attention_layernorm.weight
-layers.0.attention.qkv.weight 0 model.layers.0.self_attn.q_proj.weight
-layers.0.attention.qkv.weight 12 model.layers.0.self_attn.k_proj.weight
-layers.0.attention.qkv.weight 16 model.layers.0.self_attn.v_proj.weight
-layers.0.attention.proj.weight 0 model.layers.0.self_attn.o_proj.weight
-layers.0.mlp.up.weight 0 model.layers.0.mlp.gate_proj.weight
-layers.0.mlp.up.weight 20 model.layers.0.mlp.up_proj.weight
-layers.0.mlp.down.weight 0 model.layers.0.mlp.down_proj.weight
-)");
+  const Settings theirs = parse_settings(kOneLayer, "");
+  EXPECT_EQ(tensors(theirs), kOneLayerTensors);
   EXPECT_TRUE(converter_->harmless_file("params.json"));
   EXPECT_FALSE(converter_->harmless_file("other.json"));
 }

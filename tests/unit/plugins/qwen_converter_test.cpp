@@ -14,38 +14,6 @@ class Qwen3Converter : public DecoderConverter {
   Qwen3Converter() : DecoderConverter("qwen3") {}
 };
 
-// What both take where the keys are absent.
-Settings usual_model() {
-  return {{"model.type", "gpt"},
-          {"model.layers", 32},
-          {"model.hidden", 4096},
-          {"model.heads", 32},
-          {"model.positions", 32768},
-          {"model.vocab", 151936},
-          {"model.tied_embeddings", false},
-          {"model.dropout", 0.0},
-          {"model.init_std", 0.02},
-          {"model.embedding.learned_positions", false},
-          {"model.block.norm.type", "rmsnorm"},
-          {"model.block.norm.eps", 1e-6},
-          {"model.head.norm.type", "rmsnorm"},
-          {"model.head.norm.eps", 1e-6},
-          {"model.block.attention.kv_heads", 32},
-          {"model.block.attention.head_size", 128},
-          {"model.block.attention.qkv.bias", false},
-          {"model.block.attention.proj.bias", false},
-          {"model.block.attention.dropout", 0.0},
-          {"model.block.attention.rotary.type", "default"},
-          {"model.block.attention.rotary.base", 10000.0},
-          {"model.block.attention.rotary.fraction", 1.0},
-          {"model.block.attention.rotary.interleaved", false},
-          {"model.block.mlp.type", "gated_mlp"},
-          {"model.block.mlp.ffn", 22016},
-          {"model.block.mlp.up.bias", false},
-          {"model.block.mlp.down.bias", false},
-          {"model.block.mlp.activation", "swiglu"}};
-}
-
 constexpr const char* kSizes = R"("vocab_size": 300, "hidden_size": 96, "intermediate_size": 256,
   "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 8,
   "max_position_embeddings": 24, "initializer_range": 0.03, "rms_norm_eps": 1e-05,
@@ -53,11 +21,11 @@ constexpr const char* kSizes = R"("vocab_size": 300, "hidden_size": 96, "interme
   "rope_theta": 5000.0, "use_sliding_window": false)";
 
 // Fields of a model with one layer, for its tensors.
-constexpr const char* kOneLayer = R"({"num_hidden_layers": 1, "hidden_size": 12,
+constexpr const char* kOneLayerWithHeadDim = R"({"num_hidden_layers": 1, "hidden_size": 12,
   "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20, "head_dim": 4})";
 
 TEST_F(Qwen2Converter, WhatIsAbsentIsTransformers) {
-  Settings expected = usual_model();
+  Settings expected = usual_decoder(32768, 151936, 32, 22016);
   expected["model.block.attention.qkv.bias"] = true;
   EXPECT_EQ(model("{}"), expected);
   EXPECT_EQ(model(R"({"hidden_size": 96, "num_attention_heads": 6})")
@@ -66,7 +34,7 @@ TEST_F(Qwen2Converter, WhatIsAbsentIsTransformers) {
 }
 
 TEST_F(Qwen3Converter, WhatIsAbsentIsTransformers) {
-  Settings expected = usual_model();
+  Settings expected = usual_decoder(32768, 151936, 32, 22016);
   for (const std::string norm : {"q_norm", "k_norm"}) {
     expected["model.block.attention." + norm + ".type"] = "rmsnorm";
     expected["model.block.attention." + norm + ".eps"] = 1e-6;
@@ -185,7 +153,8 @@ TEST_F(Qwen3Converter, WhatQwen3CannotSayIsRefused) {
 }
 
 TEST_F(Qwen2Converter, ItsTensorsAreTilesOfOurs) {
-  EXPECT_EQ(tensors(parse_settings(kOneLayer, "")), R"(embedding.weight 0 model.embed_tokens.weight
+  EXPECT_EQ(tensors(parse_settings(kOneLayerWithHeadDim, "")),
+            R"(embedding.weight 0 model.embed_tokens.weight
 head.norm.weight 0 model.norm.weight
 head.weight 0 lm_head.weight
 layers.0.attention_norm.weight 0 model.layers.0.input_layernorm.weight
@@ -204,7 +173,7 @@ layers.0.attention.qkv.bias 16 model.layers.0.self_attn.v_proj.bias
 }
 
 TEST_F(Qwen3Converter, ItsTensorsAreTilesOfOurs) {
-  Settings theirs = parse_settings(kOneLayer, "");
+  Settings theirs = parse_settings(kOneLayerWithHeadDim, "");
   theirs["tie_word_embeddings"] = true;
   EXPECT_EQ(tensors(theirs), R"(embedding.weight 0 model.embed_tokens.weight
 head.norm.weight 0 model.norm.weight
