@@ -71,7 +71,7 @@ int run_generate(const GenerateOptions& options) {
   require_threads(threads);
   Generator generator(resolved, *plugins, folder, threads);
 
-  std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
+  std::vector<i32> tokens = generator.tokenizer().encode(options.prompt, SpecialTexts::parsed);
   if (options.ids) {
     show_exact(Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text() + "\n");
     return 0;

@@ -161,7 +161,7 @@ Settings tokenizer_in(const std::string& folder, std::string_view type, const Se
 }
 
 std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text) {
-  const std::vector<i32> ids = tokenizer.encode(text);
+  const std::vector<i32> ids = tokenizer.encode(text, SpecialTexts::parsed);
   return ids.size() == 1 ? std::optional<i64>(ids[0]) : std::nullopt;
 }
 
@@ -169,6 +169,7 @@ TokenIds named_tokens(const Tokenizer* tokenizer,
                       const Settings& written,
                       const std::optional<std::string>& otherwise) {
   TokenIds ids;
+  const TextEnds own = tokenizer == nullptr ? TextEnds() : tokenizer->text_ends();
   for (const std::string name : {"bos_token", "eos_token"}) {
     std::optional<std::string> text = otherwise;
     for (const std::string& key : {name, name + ".content"}) {  // a text, or an object with one
@@ -176,7 +177,14 @@ TokenIds named_tokens(const Tokenizer* tokenizer,
       if (found == written.end()) continue;
       if (const auto* said = std::get_if<std::string>(&found->second.data)) text = *said;
     }
-    ids[name + "_id"] = tokenizer == nullptr || !text ? std::nullopt : token_of(*tokenizer, *text);
+    std::optional<i64>& id = ids[name + "_id"];
+    if (tokenizer != nullptr && text) {
+      id = token_of(*tokenizer, *text);
+    } else if (name == "bos_token") {
+      id = own.begin;
+    } else if (!own.end.empty()) {
+      id = own.end[0];
+    }
   }
   return ids;
 }

@@ -1,7 +1,8 @@
 // Encodes and decodes for tokens.py: token_server TYPE KEYS, where KEYS are the tokenizer's as
 // TOML. Each line of the input is a text in hexadecimal digits; the answer has two lines, its ids
-// and the hexadecimal digits of what they are decoded to. With --time, a line is a file: the answer
-// is the seconds that encoding it takes, as one text and in pieces of 2,000 bytes.
+// and the hexadecimal digits of what they are decoded to. Special tokens are parsed; with --text
+// they are text. With --time, a line is a file: the answer is the seconds that encoding it takes,
+// as one text and in pieces of 2,000 bytes.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -30,8 +31,8 @@ double seconds(F&& run) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::string answer(const Tokenizer& tokenizer, const std::string& text) {
-  const std::vector<i32> ids = tokenizer.encode(text);
+std::string answer(const Tokenizer& tokenizer, const std::string& text, SpecialTexts special) {
+  const std::vector<i32> ids = tokenizer.encode(text, special);
   std::string line;
   for (const i32 id : ids) line += fmt::format("{} ", id);
   line += '\n';
@@ -57,9 +58,12 @@ void serve(const std::vector<std::string>& words) {
   TokenizerArguments none;
   const auto tokenizer =
       plugins.make<Tokenizer>(words.at(1), *config.node("component"), Given(), none);
-  const bool timed = words.size() > 3 && words[3] == "--time";
+  const std::string how = words.size() > 3 ? words[3] : "";
+  const bool timed = how == "--time";
+  const SpecialTexts special = how == "--text" ? SpecialTexts::as_text : SpecialTexts::parsed;
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << (timed ? times(*tokenizer, line) : answer(*tokenizer, from_hex(line))) << '\n'
+    std::cout << (timed ? times(*tokenizer, line) : answer(*tokenizer, from_hex(line), special))
+              << '\n'
               << std::flush;
   }
 }

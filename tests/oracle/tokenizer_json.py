@@ -36,10 +36,10 @@ ROUNDS = int(os.environ.get("TESSERA_TEST_ROUNDS", "3000"))
 EVERY = 100_000  # rounds with which every code point is compared
 
 
-def answers(program, folder, many):
+def answers(program, folder, many, *how):
     """Ids and decoded bytes of each text, by token_server."""
     keys = f"path = {json.dumps(str(folder))}"
-    words = [program.parents[1] / "tests/token_server", "huggingface", keys]
+    words = [program.parents[1] / "tests/token_server", "huggingface", keys, *how]
     lines = "".join(text.encode().hex() + "\n" for text in many)
     result = subprocess.run(words, input=lines, capture_output=True, text=True)
     if result.returncode != 0:
@@ -215,6 +215,13 @@ def compare(name, tokenizer, program, folder, many):
             wrong.append(differs(text, ids, one.ids))
         elif not decoded_alike(back, expected):
             wrong.append(f"{ids[:40]} is decoded to {back[:80]}, not {expected[:80]!r}")
+    # Special tokens as text: `tokenizers` is told to split them.
+    tokenizer.encode_special_tokens = True
+    split = tokenizer.encode_batch(many, add_special_tokens=False)
+    tokenizer.encode_special_tokens = False
+    for text, one, (ids, _) in zip(many, split, answers(program, folder, many, "--text")):
+        if ids != one.ids:
+            wrong.append("as text, " + differs(text, ids, one.ids))
     if wrong:
         raise Failed("\n  ".join([f"{name}: {len(wrong)} of {len(many)} texts differ", *wrong[:8]]))
     return sum(len(one.ids) for one in theirs), len(many)

@@ -64,21 +64,23 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
   const auto path = ours.find("tokenizer.path");
   const TokenizerFiles known = converter.tokenizer_files();
   if (path == ours.end() || known.sets.empty()) return {};
-  const auto* folder = std::get_if<std::string>(&path->second.data);
-  if (folder == nullptr) return {};
-  const Settings read_by = converter.tokenizer(*folder, theirs);
+  const auto* said = std::get_if<std::string>(&path->second.data);
+  if (said == nullptr) return {};
+  const fs::path folder = tokenizer_folder(*said);
+  const Settings read_by =
+      converter.tokenizer(folder.string(), tokenizer_files_there(folder, known), theirs);
   const auto type = read_by.find("tokenizer.type");
   if (type == read_by.end() || type->second != ours.at("tokenizer.type")) return {};
-  WrittenTokenizer written{nullptr, tokenizer_files_in(*folder, known), fs::path(*folder), {}, {}};
+  WrittenTokenizer written{nullptr, tokenizer_files_in(folder, known), folder, {}, {}};
   if (written.files.empty()) {
     fail_config("{} has no {}, and {} was trained with it; --no-tokenizer converts the model alone",
-                *folder,
+                folder.string(),
                 known.sets[0].size() == 1 ? known.sets[0][0] : name_list(known.sets[0]),
                 checkpoint.string());
   }
   TokenizerArguments none;
   written.tokenizer = HostMaker(plugins, resolved.tree).make(resolved.run.tokenizer, none);
-  const fs::path config = *folder / fs::path(kTokenizerConfig);
+  const fs::path config = folder / kTokenizerConfig;
   if (std::ranges::find(written.files, kTokenizerConfig) == written.files.end()) {
     written.config = converter.tokenizer_config(*written.tokenizer, ours);
   }

@@ -95,7 +95,8 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
     Settings settings = of_model;
     if (tokenizer_files.empty()) return settings;
     const std::string files = fs::absolute(tokenizer).lexically_normal().string();
-    for (const auto& [key, value] : chosen.tokenizer(files, theirs)) settings[key] = value;
+    for (const auto& [key, value] : chosen.tokenizer(files, tokenizer_files, theirs))
+      settings[key] = value;
     return settings;
   };
   const auto resolved_with = [&](const fs::path& tokenizer) {

@@ -53,7 +53,7 @@ i32 TextSampler::next(const std::vector<i32>& tokens, const Sampling& sampling) 
 
 std::string TextSampler::text(const std::string& prompt, i64 tokens, const Sampling& sampling) {
   kept_.clear();  // the model may have been trained since
-  std::vector<i32> ids = setup_.tokenizer->encode(prompt);
+  std::vector<i32> ids = setup_.tokenizer->encode(prompt, SpecialTexts::parsed);
   for (i64 i = 0; i < tokens; ++i) ids.push_back(next(ids, sampling));
   return setup_.tokenizer->decode(ids);
 }

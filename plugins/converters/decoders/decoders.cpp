@@ -130,7 +130,9 @@ class Decoder : public Converter {
                        "vocab.json",
                        "merges.txt"}};
   }
-  Settings do_tokenizer(const std::string& folder, const Settings& theirs) const override {
+  Settings do_tokenizer(const std::string& folder,
+                        const std::vector<std::string>& /*files*/,
+                        const Settings& theirs) const override {
     return tokenizer_in(folder, "huggingface", theirs);
   }
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {

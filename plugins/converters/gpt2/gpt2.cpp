@@ -187,7 +187,9 @@ class Gpt2 final : public Converter {
     return {.sets = {{"tokenizer.json"}, {"vocab.json", "merges.txt"}},
             .others = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}};
   }
-  Settings do_tokenizer(const std::string& folder, const Settings& theirs) const override {
+  Settings do_tokenizer(const std::string& folder,
+                        const std::vector<std::string>& /*files*/,
+                        const Settings& theirs) const override {
     return tokenizer_in(folder, "gpt2", theirs);
   }
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {

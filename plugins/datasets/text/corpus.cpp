@@ -37,6 +37,7 @@ std::vector<std::string> expand(const std::vector<std::string>& paths) {
 
 Corpus::Corpus(const std::vector<std::string>& paths,
                const Tokenizer& tokenizer,
+               SpecialTexts special,
                double share,
                u64 key)
     : bytes_are_ids_(tokenizer.bytes_are_ids()) {
@@ -47,12 +48,14 @@ Corpus::Corpus(const std::vector<std::string>& paths,
   auto piece = split_.pieces.begin();
   for (std::size_t file = 0; file < texts.size(); ++file) {
     hash_ = content_hash(texts[file], hash_);
-    if (texts[file].empty()) add({file, "", false}, tokenizer);
-    for (; piece != split_.pieces.end() && piece->file == file; ++piece) add(*piece, tokenizer);
+    if (texts[file].empty()) add({file, "", false}, tokenizer, special);
+    for (; piece != split_.pieces.end() && piece->file == file; ++piece) {
+      add(*piece, tokenizer, special);
+    }
   }
 }
 
-void Corpus::add(const Piece& piece, const Tokenizer& tokenizer) {
+void Corpus::add(const Piece& piece, const Tokenizer& tokenizer, SpecialTexts special) {
   Sequence& to = piece.validation ? validation_ : training_;
   if (bytes_are_ids_) {
     to.texts.push_back(piece.text);
@@ -60,7 +63,7 @@ void Corpus::add(const Piece& piece, const Tokenizer& tokenizer) {
     return;
   }
   const i64 vocabulary = tokenizer.vocabulary();
-  const std::vector<i32> ids = tokenizer.encode(piece.text);
+  const std::vector<i32> ids = tokenizer.encode(piece.text, special);
   for (const i32 id : ids) {
     require(id >= 0 && id < vocabulary,
             "the tokenizer gave the id {} for \"{}\", outside its vocabulary of {}",

@@ -14,7 +14,11 @@ class Corpus {
   /// `paths`: files, or folders of *.txt files. Where bytes are ids the files are read in place;
   /// any other tokenizer encodes each piece of the split once, and its ids are kept in memory, four
   /// bytes each. `share` and `key` are those of split_documents().
-  Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double share, u64 key);
+  Corpus(const std::vector<std::string>& paths,
+         const Tokenizer& tokenizer,
+         SpecialTexts special,
+         double share,
+         u64 key);
 
   i64 tokens(SampleSet set) const { return sequence(set).starts.back(); }
   i64 tokens() const { return tokens(SampleSet::train) + tokens(SampleSet::validation); }
@@ -38,7 +42,7 @@ class Corpus {
   const Sequence& sequence(SampleSet set) const {
     return set == SampleSet::train ? training_ : validation_;
   }
-  void add(const Piece& piece, const Tokenizer& tokenizer);
+  void add(const Piece& piece, const Tokenizer& tokenizer, SpecialTexts special);
 
   std::vector<DataFile> files_;
   Split split_;

@@ -7,6 +7,19 @@
 
 namespace tessera {
 
+namespace {
+
+SpecialTexts special_of(const TextDataset::Config& config, const Tokenizer& tokenizer) {
+  if (!config.parse_special) return SpecialTexts::as_text;
+  if (!tokenizer.has_special_texts()) {
+    fail_config("data.parse_special = true, and the tokenizer has no special tokens ({})",
+                tokenizer.fingerprint());
+  }
+  return SpecialTexts::parsed;
+}
+
+}  // namespace
+
 void TextDataset::Config::describe(Schema<Config>& s) {
   s.field("path",
           &Config::path,
@@ -25,12 +38,18 @@ void TextDataset::Config::describe(Schema<Config>& s) {
       .below(1)
       .megatron("--split")
       .also("--valid-data-path", "is {} here, a share of data.path");
+  s.field("parse_special",
+          &Config::parse_special,
+          "whether special tokens of the tokenizer, as <|endoftext|>, are parsed where their texts "
+          "stand in the files; false: they are text, so that who wrote a file does not choose its "
+          "tokens");
 }
 
 TextDataset::TextDataset(const Config& config, DatasetArguments& arguments)
     : tokenizer_(arguments.tokenizer),
       corpus_(config.path,
               *tokenizer_,
+              special_of(config, *tokenizer_),
               config.validation,
               random_key(arguments.seed, "data.validation")),
       sequence_length_(arguments.sequence_length),

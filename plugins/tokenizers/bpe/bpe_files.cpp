@@ -112,9 +112,10 @@ void read_added(const Json& added, const fs::path& file, BpeFiles& files) {
     }
     Claims claims = claims_of(token, fmt::format("{}: {}", place_of(file), text.dump()));
     for (const char* key : {"single_word", "lstrip", "rstrip"}) claims.only(key, false);
-    claims.harmless({"content", "id", "special", "normalized"});  // there is no normalizer
+    claims.harmless({"content", "id", "normalized"});  // there is no normalizer
+    const bool special = claims.flag("special", false);
     claims.require_known(kReader);
-    files.added.push_back({text, token["id"].get<i64>()});
+    files.added.push_back({.text = text, .id = token["id"].get<i64>(), .special = special});
   }
 }
 

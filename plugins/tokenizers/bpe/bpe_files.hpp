@@ -21,7 +21,7 @@ struct AddedToken {
   bool lstrip = false;       ///< takes the white space before it
   bool rstrip = false;       ///< takes the white space after it
   bool normalized = false;   ///< looked for in the text as the normalizer leaves it
-  bool special = false;
+  bool special = false;      ///< text where SpecialTexts::as_text says so
 };
 
 /// Byte pair encoding as a folder of transformers says it. Tokens and merges write bytes as

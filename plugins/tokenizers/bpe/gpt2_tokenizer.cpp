@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "named_text.hpp"
 #include "special_tokens.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
@@ -25,7 +26,7 @@ void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
       .also("--tokenizer-model", "is not there: {} is the folder of GPT-2's vocabulary");
   s.field("special",
           &Config::special,
-          "texts that are one token wherever they stand, where the vocabulary has them; \"auto\": "
+          "texts that are one token where texts are parsed, if the vocabulary has them; \"auto\": "
           "those that the files name, or <|endoftext|> where there are vocab.json and merges.txt "
           "only");
   s.field(
@@ -48,14 +49,17 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
     for (const std::string& text :
          config.special.value_or(std::vector<std::string>{"<|endoftext|>"})) {
       if (text.empty()) fail_config("tokenizer.special: an empty text is not a token");
+      if (told) {
+        const auto one = std::ranges::find(*told, text, &AddedToken::text);
+        if (one != told->end()) {
+          listed.push_back(*one);
+          continue;
+        }
+      }
       const auto found = std::ranges::find(
           files.tokens, text, [](const auto& token) -> const std::string& { return token.first; });
-      if (found != files.tokens.end()) {
-        listed.push_back({text, found->second});
-      } else if (told) {
-        const auto one = std::ranges::find(*told, text, &AddedToken::text);
-        if (one != told->end()) listed.push_back(*one);
-      }
+      if (found == files.tokens.end()) continue;
+      listed.push_back({.text = text, .id = found->second, .special = true});
     }
     for (const AddedToken& token : told.value_or(listed)) {
       if (std::ranges::find(listed, token.text, &AddedToken::text) != listed.end()) continue;
@@ -86,12 +90,26 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
   return *told;
 }
 
+// GPT-2's class in transformers has one text for both ends, where the files say nothing.
+std::optional<i32> gpt2_end(const std::vector<AddedToken>& special,
+                            const std::string& folder,
+                            const char* key) {
+  const NamedText named = named_text(folder, key);
+  const std::optional<std::string> text = named.said ? named.text : "<|endoftext|>";
+  const auto found = std::ranges::find_if(
+      special, [&](const AddedToken& token) { return text && token.text == *text; });
+  if (found == special.end()) return std::nullopt;
+  return static_cast<i32>(found->id);
+}
+
 }  // namespace
 
 Gpt2Tokenizer::Gpt2Tokenizer(const Config& config, const BpeFiles& files)
-    : Gpt2Tokenizer(files, special_of(config, files)) {}
+    : Gpt2Tokenizer(config, files, special_of(config, files)) {}
 
-Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special)
+Gpt2Tokenizer::Gpt2Tokenizer(const Config& config,
+                             const BpeFiles& files,
+                             const std::vector<AddedToken>& special)
     : words_("gpt2"),
       vocabulary_(files, special, VocabularyKind::every_byte),
       first_symbols_(vocabulary_, rules_),
@@ -101,17 +119,23 @@ Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken
       ordered, std::greater<>(), [](const AddedToken& token) { return token.text.size(); });
   std::string texts;
   for (const AddedToken& token : ordered) {
-    texts += fmt::format("{} {} {}\n", token.id, token.text.size(), token.text);
+    texts += fmt::format("{} {} {}{}\n",
+                         token.id,
+                         token.text.size(),
+                         token.text,
+                         token.special ? "" : " not special");
   }
   // Words are split by one pattern, which "gpt2" stands for.
   fingerprint_ =
       fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(texts, vocabulary_.hash()));
+  ends_.begin = gpt2_end(special, config.path, "bos_token");
+  if (const auto end = gpt2_end(special, config.path, "eos_token")) ends_.end = {*end};
 }
 
-std::vector<i32> Gpt2Tokenizer::do_encode(std::string_view text) const {
+std::vector<i32> Gpt2Tokenizer::ids_of(std::string_view text, SpecialTexts special) const {
   std::vector<i32> ids;
   WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, true);
-  special_.for_each(text, [&](std::string_view part, i32 id) {
+  special_.for_each(text, special, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
     words_.for_each(part, [&](std::string_view word) { encoder.encode(word, ids); });
   });

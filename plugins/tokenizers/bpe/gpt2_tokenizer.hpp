@@ -26,12 +26,22 @@ class Gpt2Tokenizer final : public Tokenizer {
 
   i64 do_vocabulary() const override { return vocabulary_.size(); }
   std::string do_fingerprint() const override { return fingerprint_; }
-  std::vector<i32> do_encode(std::string_view text) const override;
+  std::vector<i32> do_encode(std::string_view text) const override {
+    return ids_of(text, SpecialTexts::as_text);
+  }
+  std::vector<i32> do_encode_parsed(std::string_view text) const override {
+    return ids_of(text, SpecialTexts::parsed);
+  }
   std::string do_decode(const std::vector<i32>& ids) const override;
+  bool do_has_special_texts() const override { return special_.has_special(); }
+  TextEnds do_text_ends() const override { return ends_; }
 
  private:
   Gpt2Tokenizer(const Config& config, const BpeFiles& files);
-  Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special);
+  Gpt2Tokenizer(const Config& config,
+                const BpeFiles& files,
+                const std::vector<AddedToken>& special);
+  std::vector<i32> ids_of(std::string_view text, SpecialTexts special) const;
 
   Words words_;
   ByteAlphabet alphabet_;
@@ -40,6 +50,7 @@ class Gpt2Tokenizer final : public Tokenizer {
   FirstSymbols first_symbols_;
   TokenFinder special_;
   std::string fingerprint_;
+  TextEnds ends_;
 };
 
 }  // namespace tessera

@@ -1,7 +1,9 @@
 #include "huggingface_tokenizer.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "named_text.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
@@ -13,6 +15,8 @@
 namespace tessera {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // Reads the file; added tokens that a model has no rows for become text.
 TokenizerFile file_of(const HuggingFaceTokenizer::Config& config) {
@@ -59,6 +63,24 @@ std::string written(const PatternText& pattern) {
   return fmt::format("{} {} {}", pattern.regex, pattern.text.size(), pattern.text);
 }
 
+// The token that the files beside tokenizer.json name as `key`.
+std::optional<i32> named_token(const HuggingFaceTokenizer::Config& config,
+                               const TokenizerFile& file,
+                               const Vocabulary& vocabulary,
+                               const char* key) {
+  const NamedText named = named_text(fs::path(file.bpe.file).parent_path(), key);
+  if (!named.text) return std::nullopt;
+  const auto added = std::ranges::find(file.bpe.added, *named.text, &AddedToken::text);
+  if (added != file.bpe.added.end()) return static_cast<i32>(added->id);
+  if (const i32 id = vocabulary.find(*named.text); id >= 0) return id;
+  log_warning("tokenizer.path: the files beside {} have {} = {}, which is none of its tokens{}",
+              file.bpe.file,
+              key,
+              quote(*named.text),
+              config.most_tokens ? " below tokenizer.most_tokens" : "");
+  return std::nullopt;
+}
+
 // All that decides ids beyond the vocabulary.
 std::string meaning(const TokenizerFile& file, const BpeRules& rules) {
   std::string all = fmt::format("{} {} {} {} {}\n",
@@ -75,7 +97,7 @@ std::string meaning(const TokenizerFile& file, const BpeRules& rules) {
                        token.rstrip,
                        token.normalized,
                        token.text.size(),
-                       token.text);
+                       token.text + (token.special ? "" : " not special"));
   }
   for (const NormalizerStep& step : file.normalizer) {
     all += fmt::format("normalizer {} {} {} {}\n",
@@ -114,7 +136,13 @@ void HuggingFaceTokenizer::Config::describe(Schema<Config>& s) {
 }
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, TokenizerArguments&)
-    : HuggingFaceTokenizer(file_of(config)) {}
+    : HuggingFaceTokenizer(config, file_of(config)) {}
+
+HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, const TokenizerFile& file)
+    : HuggingFaceTokenizer(file) {
+  ends_.begin = named_token(config, file, vocabulary_, "bos_token");
+  if (const auto end = named_token(config, file, vocabulary_, "eos_token")) ends_.end = {*end};
+}
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
     : normalizer_(file.normalizer),
@@ -147,7 +175,7 @@ std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& fi
   return tokens;
 }
 
-std::vector<i32> HuggingFaceTokenizer::do_encode(std::string_view text) const {
+std::vector<i32> HuggingFaceTokenizer::ids_of(std::string_view text, SpecialTexts special) const {
   std::vector<i32> ids;
   WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, false);
   const PreTokenizer::Take word = [&](std::string_view part) { encoder.encode(part, ids); };
@@ -158,12 +186,12 @@ std::vector<i32> HuggingFaceTokenizer::do_encode(std::string_view text) const {
       changed = normalizer_(run);
       run = changed;
     }
-    normalized_.for_each(run, [&](std::string_view part, i32 id) {
+    normalized_.for_each(run, special, [&](std::string_view part, i32 id) {
       if (id >= 0) return ids.push_back(id);
       pre_tokenizer_.for_each(part, begins && part.data() == run.data(), word);
     });
   };
-  as_written_.for_each(text, [&](std::string_view part, i32 id) {
+  as_written_.for_each(text, special, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
     for_runs(part, [&](std::string_view run, bool utf8) {
       if (utf8) return characters(run);

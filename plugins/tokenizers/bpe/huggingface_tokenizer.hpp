@@ -31,10 +31,21 @@ class HuggingFaceTokenizer final : public Tokenizer {
 
   i64 do_vocabulary() const override { return vocabulary_.size(); }
   std::string do_fingerprint() const override { return fingerprint_; }
-  std::vector<i32> do_encode(std::string_view text) const override;
+  std::vector<i32> do_encode(std::string_view text) const override {
+    return ids_of(text, SpecialTexts::as_text);
+  }
+  std::vector<i32> do_encode_parsed(std::string_view text) const override {
+    return ids_of(text, SpecialTexts::parsed);
+  }
+  bool do_has_special_texts() const override {
+    return as_written_.has_special() || normalized_.has_special();
+  }
+  TextEnds do_text_ends() const override { return ends_; }
   std::string do_decode(const std::vector<i32>& ids) const override;
 
  private:
+  HuggingFaceTokenizer(const Config& config, const TokenizerFile& file);
+  std::vector<i32> ids_of(std::string_view text, SpecialTexts special) const;
   std::vector<AddedToken> looked_for(const TokenizerFile& file, bool normalized) const;
 
   ByteAlphabet alphabet_;
@@ -47,6 +58,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   TokenFinder as_written_, normalized_;            // added tokens by where they are looked for
   std::unordered_map<i32, std::string> as_found_;  // texts of normalized_, as they are decoded
   std::string fingerprint_;
+  TextEnds ends_;
 };
 
 }  // namespace tessera

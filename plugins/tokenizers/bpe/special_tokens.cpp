@@ -22,9 +22,11 @@ class Added {
  public:
   explicit Added(const BpeFiles& files) : file_(files.file) {
     for (const auto& [token, id] : files.tokens) ids_[token] = id;
-    for (const AddedToken& token : files.added) add(token.text, token.id, files.file);
+    for (const AddedToken& token : files.added) {
+      add(token.text, token.id, token.special, files.file);
+    }
   }
-  void add(const std::string& text, i64 id, const std::string& file) {
+  void add(const std::string& text, i64 id, bool special, const std::string& file) {
     const auto [known, fresh] = ids_.try_emplace(text, id);
     if (known->second != id) {
       fail_config("tokenizer.path: {} gives {} the id {}, and {} {}",
@@ -34,13 +36,16 @@ class Added {
                   file_,
                   known->second);
     }
-    special_[text] = id;
+    AddedToken& token = tokens_[text];
+    token.text = text;
+    token.id = id;
+    token.special = token.special || special;
   }
-  // A token that is named without an id: that of the vocabulary, or else the next one, as
+  // A special token that is named without an id: that of the vocabulary, or else the next one, as
   // transformers gives it.
   void name(const std::string& text, const std::string& file) {
     const auto found = ids_.find(text);
-    if (found != ids_.end()) return add(text, found->second, file);
+    if (found != ids_.end()) return add(text, found->second, true, file);
     unknown_[text] = file;
   }
   bool knows(const std::string& text) const { return ids_.contains(text); }
@@ -52,15 +57,16 @@ class Added {
                   quote(unknown_.rbegin()->first),
                   file_);
     }
-    for (const auto& [text, file] : unknown_) add(text, static_cast<i64>(ids_.size()), file);
+    for (const auto& [text, file] : unknown_) add(text, static_cast<i64>(ids_.size()), true, file);
     std::vector<AddedToken> tokens;
-    for (const auto& [text, id] : special_) tokens.push_back({.text = text, .id = id});
+    for (const auto& [text, token] : tokens_) tokens.push_back(token);
     return tokens;
   }
 
  private:
   std::string file_;
-  std::map<std::string, i64, std::less<>> ids_, special_;
+  std::map<std::string, i64, std::less<>> ids_;
+  std::map<std::string, AddedToken> tokens_;    // what all() gives, by text
   std::map<std::string, std::string> unknown_;  // each with the file that names it
 };
 
@@ -125,7 +131,8 @@ void claim_decoder(Claims& claims, Added& added) {
     for (const char* part : {".lstrip", ".rstrip", ".single_word"}) {
       claims.only(token + part, false);
     }
-    claims.harmless({key, token + ".normalized", token + ".special", token + ".__type"});
+    claims.harmless({key, token + ".normalized", token + ".__type"});
+    const bool special = claims.flag(token + ".special", false);
     const std::string number = token.substr(kDecoder.size());
     i64 id = -1;
     const char* end = number.data() + number.size();
@@ -133,7 +140,7 @@ void claim_decoder(Claims& claims, Added& added) {
     if (error != std::errc() || at != end || id < 0 || id >= INT32_MAX) {
       fail_config("{}: {} is no id of a token", claims.file(), written_plain(token));
     }
-    added.add(text_of(claims, key, value), id, claims.file());
+    added.add(text_of(claims, key, value), id, special, claims.file());
   }
 }
 
@@ -185,7 +192,8 @@ std::optional<std::vector<AddedToken>> special_tokens(const fs::path& folder,
   Added added(files);
   if (fs::exists(more)) {
     Claims claims = claims_of(more);
-    for (const auto& [text, value] : claims.all()) added.add(text, claims.integer(text), more);
+    for (const auto& [text, value] : claims.all())
+      added.add(text, claims.integer(text), false, more);
   }
   if (fs::exists(config)) claim_config(config, added);
   if (fs::exists(map)) {

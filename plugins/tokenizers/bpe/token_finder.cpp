@@ -56,10 +56,13 @@ TokenFinder::Found TokenFinder::next(std::string_view text, std::size_t begin) c
   return {};
 }
 
-void TokenFinder::for_each(std::string_view text, const Take& take) const {
+bool TokenFinder::has_special() const { return std::ranges::any_of(tokens_, &AddedToken::special); }
+
+void TokenFinder::for_each(std::string_view text, SpecialTexts special, const Take& take) const {
   std::size_t done = 0;
   for (Found found = next(text, 0); found.token != nullptr; found = next(text, found.end)) {
     std::size_t begin = found.begin, end = found.end;
+    if (found.token->special && special == SpecialTexts::as_text) continue;
     if (found.token->single_word && !alone(text, begin, end)) continue;
     if (found.token->lstrip) {
       while (begin > 0) {

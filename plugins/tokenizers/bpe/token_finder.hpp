@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bpe_files.hpp"
+#include "tessera/data.hpp"
 
 namespace tessera {
 
@@ -21,8 +22,11 @@ class TokenFinder {
   /// A part of a text: a token, or what lies between two, with -1.
   using Take = std::function<void(std::string_view part, i32 id)>;
   /// Calls `take` with all of `text`, part by part; parts without a byte are left out. Tokens take
-  /// the white space beside them where their flags say so.
-  void for_each(std::string_view text, const Take& take) const;
+  /// the white space beside them where their flags say so. Special ones that are text hide others
+  /// within them, as in the package tokenizers.
+  void for_each(std::string_view text, SpecialTexts special, const Take& take) const;
+  /// Is one of the tokens special?
+  bool has_special() const;
 
  private:
   struct Found {

@@ -108,7 +108,8 @@ TESSERA_API Settings tokenizer_in(const std::string& folder,
 TESSERA_API std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text);
 
 /// "bos_token_id" and "eos_token_id" of the tokens that a tokenizer_config.json names, for
-/// Converter::token_ids(); `otherwise` is the text of those that it does not name.
+/// Converter::token_ids(); `otherwise` is the text of those that it does not name. What is left is
+/// as the tokenizer's own files have it.
 TESSERA_API TokenIds named_tokens(const Tokenizer* tokenizer,
                                   const Settings& written,
                                   const std::optional<std::string>& otherwise);
@@ -157,10 +158,13 @@ class TESSERA_API Converter : public Identified {
   /// is an error, a key below "model." with another value a warning.
   Settings to_theirs(const Settings& ours) const;
   /// Where one of the sets is there, they and the others are copied to `folder`, an absolute path,
-  /// and tokenizer() gives the keys below "tokenizer." that read them. A folder with a tokenizer of
-  /// other files is an error unless the user asks for the model alone.
+  /// and tokenizer() gives the keys below "tokenizer." that read them there; `files` are the names
+  /// of those that are copied, which may not lie there yet. A folder with a tokenizer of other
+  /// files is an error unless the user asks for the model alone.
   TokenizerFiles tokenizer_files() const;
-  Settings tokenizer(const std::string& folder, const Settings& theirs) const;
+  Settings tokenizer(const std::string& folder,
+                     const std::vector<std::string>& files,
+                     const Settings& theirs) const;
   /// Numbers from the model's tokenizer, nullptr where it is not converted. `written` has the keys
   /// of the tokenizer_config.json that goes into the folder. Numbers that the model came with go
   /// before these: `tessera convert` keeps them with the tokenizer.
@@ -187,7 +191,9 @@ class TESSERA_API Converter : public Identified {
   virtual Settings do_to_ours(Claims& theirs) const = 0;
   virtual Settings do_to_theirs(const Settings& ours) const = 0;
   virtual TokenizerFiles do_tokenizer_files() const { return {}; }
-  virtual Settings do_tokenizer(const std::string& /*folder*/, const Settings& /*theirs*/) const {
+  virtual Settings do_tokenizer(const std::string& /*folder*/,
+                                const std::vector<std::string>& /*files*/,
+                                const Settings& /*theirs*/) const {
     return {};
   }
   virtual TokenIds do_token_ids(const Tokenizer* /*tokenizer*/, const Settings& /*written*/) const {

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,18 @@
 namespace tessera {
 
 struct TokenizerArguments {};
+
+/// What becomes of the texts of special tokens, as "<|endoftext|>", that stand in a text.
+enum class SpecialTexts : u8 {
+  as_text,  ///< they are characters like any others: who wrote a text does not choose its tokens
+  parsed    ///< each is its token
+};
+
+/// The tokens that a text begins and ends with, as the tokenizer's files name them.
+struct TextEnds {
+  std::optional<i32> begin = {};
+  std::vector<i32> end = {};  ///< any of them ends a text
+};
 
 /// Text to token ids and back. Plugin kind "tokenizer". Thread-safe.
 class TESSERA_API Tokenizer : public Identified {
@@ -29,15 +42,28 @@ class TESSERA_API Tokenizer : public Identified {
   /// hash64: "gpt2: 50257 tokens, 1a2b3c4d5e6f7081". Checkpoints keep it, and a model is not
   /// trained further with another one.
   std::string fingerprint() const;
-  std::vector<i32> encode(std::string_view text) const;
+  /// Nothing is put before or after the text's own tokens. `parsed` makes no difference where
+  /// has_special_texts() is false.
+  std::vector<i32> encode(std::string_view text,
+                          SpecialTexts special = SpecialTexts::as_text) const;
   std::string decode(const std::vector<i32>& ids) const;
+  /// Are there texts that encode() parses to one token, if it is told to?
+  bool has_special_texts() const;
+  /// A model that draws one of `end` has ended its text. Throws Error for ids that are outside of
+  /// the vocabulary.
+  TextEnds text_ends() const;
 
  private:
   virtual i64 do_vocabulary() const = 0;
   virtual bool do_bytes_are_ids() const { return false; }
   virtual std::string do_fingerprint() const = 0;
+  /// Texts of special tokens are text.
   virtual std::vector<i32> do_encode(std::string_view text) const = 0;
+  /// Texts of special tokens are parsed.
+  virtual std::vector<i32> do_encode_parsed(std::string_view text) const { return do_encode(text); }
   virtual std::string do_decode(const std::vector<i32>& ids) const = 0;
+  virtual bool do_has_special_texts() const { return false; }
+  virtual TextEnds do_text_ends() const { return {}; }
 };
 
 /// One input of the model for each sample: bundle slot of this name.

@@ -16,11 +16,28 @@ bool Tokenizer::bytes_are_ids() const {
 std::string Tokenizer::fingerprint() const {
   return call_component(*this, "fingerprint", [&] { return do_fingerprint(); });
 }
-std::vector<i32> Tokenizer::encode(std::string_view text) const {
-  return call_component(*this, "encode", [&] { return do_encode(text); });
+std::vector<i32> Tokenizer::encode(std::string_view text, SpecialTexts special) const {
+  return call_component(*this, "encode", [&] {
+    return special == SpecialTexts::parsed ? do_encode_parsed(text) : do_encode(text);
+  });
 }
 std::string Tokenizer::decode(const std::vector<i32>& ids) const {
   return call_component(*this, "decode", [&] { return do_decode(ids); });
+}
+bool Tokenizer::has_special_texts() const {
+  return call_component(*this, "has_special_texts", [&] { return do_has_special_texts(); });
+}
+TextEnds Tokenizer::text_ends() const {
+  return call_component(*this, "text_ends", [&] {
+    TextEnds ends = do_text_ends();
+    std::vector<i32> ids = ends.end;
+    if (ends.begin) ids.push_back(*ends.begin);
+    const i64 tokens = do_vocabulary();
+    for (const i32 id : ids) {
+      require(id >= 0 && id < tokens, "a text begins or ends with {} of {} tokens", id, tokens);
+    }
+    return ends;
+  });
 }
 
 std::vector<FieldInfo> Dataset::fields() const {
@@ -55,8 +72,10 @@ Settings Converter::to_theirs(const Settings& ours) const {
 TokenizerFiles Converter::tokenizer_files() const {
   return call_component(*this, "tokenizer_files", [&] { return do_tokenizer_files(); });
 }
-Settings Converter::tokenizer(const std::string& folder, const Settings& theirs) const {
-  return call_component(*this, "tokenizer", [&] { return do_tokenizer(folder, theirs); });
+Settings Converter::tokenizer(const std::string& folder,
+                              const std::vector<std::string>& files,
+                              const Settings& theirs) const {
+  return call_component(*this, "tokenizer", [&] { return do_tokenizer(folder, files, theirs); });
 }
 TokenIds Converter::token_ids(const Tokenizer* tokenizer, const Settings& written) const {
   return call_component(*this, "token_ids", [&] { return do_token_ids(tokenizer, written); });

@@ -16,6 +16,10 @@ using ::testing::HasSubstr;
 using Ids = std::vector<i32>;
 
 using testing::Gpt2Files;
+
+Ids parsed(const Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.encode(text, SpecialTexts::parsed);
+}
 using testing::written_byte;
 
 class Gpt2Tokenizer : public ::testing::Test {
@@ -136,12 +140,19 @@ TEST_F(Gpt2Tokenizer, AnyBytesComeBack) {
 
 TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
   const i32 end = files_.add("<|endoftext|>"), start = files_.add("<|endoftext|>2");
-  EXPECT_EQ(open()->encode("a<|endoftext|>b<|endoftext|><|endo"),
+  EXPECT_EQ(parsed(*open(), "a<|endoftext|>b<|endoftext|><|endo"),
             (Ids{'a', end, 'b', end, '<', '|', 'e', 'n', 'd', 'o'}));
+  const std::string text = "<|endoftext|>";
+  EXPECT_EQ(open()->encode(text), Ids(text.begin(), text.end())) << "who wrote it does not choose";
+  EXPECT_TRUE(open()->has_special_texts());
+  EXPECT_EQ(open()->text_ends().end, Ids{end});
   EXPECT_EQ(open()->decode({'a', end, 'b'}), "a<|endoftext|>b");
   const auto two = open("special = [\"<|endoftext|>\", \"<|endoftext|>2\", \"<|absent|>\"]");
-  EXPECT_EQ(two->encode("<|endoftext|>2<|endoftext|>"), (Ids{start, end}));  // the longest
-  EXPECT_GT(open("special = []")->encode("<|endoftext|>").size(), 5U);
+  EXPECT_EQ(parsed(*two, "<|endoftext|>2<|endoftext|>"), (Ids{start, end}));  // the longest
+  const auto none = open("special = []");
+  EXPECT_GT(parsed(*none, "<|endoftext|>").size(), 5U);
+  EXPECT_FALSE(none->has_special_texts());
+  EXPECT_EQ(none->text_ends().end, Ids{});
 }
 
 // As transformers reads a folder: tokenizer_config.json adds tokens to those of the vocabulary.
@@ -155,10 +166,10 @@ TEST_F(Gpt2Tokenizer, FilesBesideTheVocabularyAddTokens) {
                 R"({"additional_special_tokens": [{"content": "th", "lstrip": false}],)"
                 R"( "pad_token": "<|pad|>", "model_max_length": 1024, "unk_token": null})");
   EXPECT_EQ(open()->vocabulary(), pad + 1);
-  EXPECT_EQ(open()->encode("oth<|pad|>"), (Ids{'o', th, pad}));  // "oth" is one word otherwise
+  EXPECT_EQ(parsed(*open(), "oth<|pad|>"), (Ids{'o', th, pad}));  // "oth" is one word otherwise
   EXPECT_EQ(open()->decode({pad, th}), "<|pad|>th");
   EXPECT_EQ(open("most_tokens = 257")->vocabulary(), 257);
-  EXPECT_EQ(open("most_tokens = 257")->encode("<|pad|>").size(), 7U);
+  EXPECT_EQ(parsed(*open("most_tokens = 257"), "<|pad|>").size(), 7U);
   EXPECT_THAT(text_of<ConfigError>([&] { open("special = [\"th\"]"); }),
               HasSubstr("tokenizer.special leaves out \"<|pad|>\", which the files of"));
   EXPECT_THAT(
@@ -174,6 +185,43 @@ TEST_F(Gpt2Tokenizer, FilesBesideTheVocabularyAddTokens) {
   EXPECT_THAT(
       said(R"({"word_delimiter_token": "|"})"),
       HasSubstr("has word_delimiter_token = \"|\", which the tokenizer gpt2 does not know"));
+}
+
+// What is added without being special is a token in every text; transformers, told to split special
+// tokens, does the same.
+TEST_F(Gpt2Tokenizer, AddedTokensThatAreNotSpecialAreAlwaysTokens) {
+  const i32 one = files_.add("<one>"), two = files_.add("<two>");
+  const std::string first = open()->fingerprint();
+  const auto config = [&](const char* special) {
+    return R"({"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": {"256": )"
+           R"({"content": "<one>", "special": true}, "257": {"content": "<two>", "special": )" +
+           std::string(special) + "}}}";
+  };
+  folder_.write("tokenizer_config.json", config("true"));
+  const std::string both = open()->fingerprint();
+  EXPECT_EQ(open()->encode("<two>"), (Ids{'<', 't', 'w', 'o', '>'}));
+  folder_.write("tokenizer_config.json", config("false"));
+  EXPECT_EQ(open()->encode("<two>"), Ids{two});
+  EXPECT_EQ(open()->encode("<one>"), (Ids{'<', 'o', 'n', 'e', '>'}));
+  EXPECT_EQ(parsed(*open(), "<one><two>"), (Ids{one, two}));
+  EXPECT_NE(open()->fingerprint(), both) << "it decides ids";
+  EXPECT_NE(first, both);
+}
+
+TEST_F(Gpt2Tokenizer, TheEndOfATextIsNamedByTheFiles) {
+  const i32 end = files_.add("<|endoftext|>"), other = files_.add("<end>");
+  const auto ends = [&](const std::string& config) {
+    folder_.write("tokenizer_config.json", config);
+    return open()->text_ends();
+  };
+  EXPECT_EQ(open()->text_ends().end, Ids{end});
+  EXPECT_EQ(ends("{}").begin, end);
+  EXPECT_EQ(ends(R"({"eos_token": "<end>"})").end, Ids{other});
+  EXPECT_EQ(ends(R"({"eos_token": {"content": "<end>"}})").end, Ids{other});
+  EXPECT_EQ(ends(R"({"eos_token": null})").end, Ids{});
+  EXPECT_EQ(ends("{}").end, Ids{end});
+  folder_.write("special_tokens_map.json", R"({"eos_token": "<end>"})");
+  EXPECT_EQ(ends("{}").end, Ids{other});
 }
 
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {

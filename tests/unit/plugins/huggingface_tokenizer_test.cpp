@@ -42,6 +42,10 @@ std::string added(int id, const std::string& content, const std::string& flags =
   return token + "}";
 }
 
+Ids parsed(const Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.encode(text, SpecialTexts::parsed);
+}
+
 std::string sequence(const char* list, const std::string& steps) {
   return std::string(R"({"type": "Sequence", ")") + list + "\": [" + steps + "]}";
 }
@@ -110,7 +114,7 @@ TEST_F(HuggingFaceTokenizer, MetaspaceMarksSpaces) {
   const auto tokenizer = open(file);
   EXPECT_EQ(tokenizer->encode("ab a"), (Ids{5, 1, 5}));
   EXPECT_EQ(tokenizer->encode("  a"), (Ids{3, 5}));
-  EXPECT_EQ(tokenizer->encode("a[x]a"), (Ids{5, 9, 0}));  // "first": only where a text begins
+  EXPECT_EQ(parsed(*tokenizer, "a[x]a"), (Ids{5, 9, 0}));  // "first": only where a text begins
   EXPECT_EQ(tokenizer->decode({5, 1, 5, 7, 8}), "ab aé");
   EXPECT_EQ(tokenizer->decode({0, 7}), "a\xC3");
   EXPECT_THAT(text_of<Error>([&] { tokenizer->decode({10}); }),
@@ -176,12 +180,45 @@ TEST_F(HuggingFaceTokenizer, AddedTokensTakeWhatTheirFlagsSay) {
   EXPECT_EQ(tokenizer->encode("a  L b"), (Ids{0, 9, 6, 1}));
   EXPECT_EQ(tokenizer->encode("a R  b"), (Ids{0, 6, 10, 1}));
   EXPECT_EQ(tokenizer->encode("W aW"), (Ids{11, 6, 0, 6}));
-  EXPECT_EQ(tokenizer->encode("aLLL"), (Ids{0, 12, 9}));  // the longest
+  EXPECT_EQ(parsed(*tokenizer, "aLLL"), (Ids{0, 12, 9}));  // the longest
+  EXPECT_EQ(tokenizer->encode("aLLL"), (Ids{0, 6, 9}));    // as text it hides what lies within it
   EXPECT_EQ(open(file, "most_tokens = 12")->encode("aLLL"), (Ids{0, 9, 9, 9}));
   EXPECT_EQ(open(file, "most_tokens = 12")->vocabulary(), 12);
   file.normalizer = R"({"type": "Lowercase"})";
   file.added = "[" + added(9, "X", "normalized") + ", " + added(10, "Y") + "]";
   EXPECT_EQ(ids(file, "xXyY"), (Ids{9, 9, 6, 10}));
+}
+
+TEST_F(HuggingFaceTokenizer, SpecialTokensAreTextUnlessTheyAreParsed) {
+  File file;
+  file.added = "[" + added(9, "ca", "special") + ", " + added(10, "ba") + "]";
+  const auto tokenizer = open(file);
+  EXPECT_TRUE(tokenizer->has_special_texts());
+  EXPECT_EQ(parsed(*tokenizer, "cab"), (Ids{9, 1}));
+  EXPECT_EQ(tokenizer->encode("cab"), (Ids{2, 4}));
+  EXPECT_EQ(tokenizer->encode("cba"), (Ids{2, 10}));
+  File plain = file;
+  plain.added = "[" + added(9, "ca") + ", " + added(10, "ba") + "]";
+  EXPECT_FALSE(open(plain)->has_special_texts());
+  EXPECT_EQ(open(plain)->encode("cab"), (Ids{9, 1}));
+  EXPECT_NE(open(plain)->fingerprint(), open(file)->fingerprint()) << "it decides ids";
+}
+
+TEST_F(HuggingFaceTokenizer, TheEndOfATextIsNamedByTheFilesBesideIt) {
+  File file;
+  file.added = "[" + added(9, "</s>", "special") + "]";
+  const auto ends = [&](const std::string& config) {
+    folder_.write("tokenizer_config.json", config);
+    return open(file)->text_ends();
+  };
+  EXPECT_EQ(open(file)->text_ends().end, Ids{});
+  EXPECT_EQ(ends(R"({"eos_token": "</s>", "bos_token": {"content": "a"}})").end, Ids{9});
+  EXPECT_EQ(open(file)->text_ends().begin, 0);
+  EXPECT_EQ(ends(R"({"eos_token": null})").end, Ids{});
+  EXPECT_EQ(ends(R"({"eos_token": "<none>"})").end, Ids{}) << "a warning says it";
+  EXPECT_THAT(text_of<ConfigError>([&] { ends(R"({"eos_token": 3})"); }),
+              HasSubstr("tokenizer_config.json: \"eos_token\" is 3, which is not a token"));
+  EXPECT_THAT(text_of<ConfigError>([&] { ends("{"); }), HasSubstr("is damaged: parse error"));
 }
 
 TEST_F(HuggingFaceTokenizer, BytesThatAreNoTextStandBetweenTexts) {

@@ -235,7 +235,8 @@ TEST_F(LlamaConverter, TheTokenizerIsTheOneOfTheFolder) {
   const Settings expected = {{"tokenizer.type", "huggingface"},
                              {"tokenizer.path", "/m/tokenizer"},
                              {"tokenizer.most_tokens", 300}};
-  EXPECT_EQ(converter_->tokenizer("/m/tokenizer", {{"vocab_size", 300}}), expected);
+  EXPECT_EQ(converter_->tokenizer("/m/tokenizer", {"tokenizer.json"}, {{"vocab_size", 300}}),
+            expected);
   EXPECT_THAT(converter_->tokenizer_files().sets, ElementsAre(ElementsAre("tokenizer.json")));
   // A class of transformers has tokens of its own where config.json is silent.
   EXPECT_EQ(converter_->token_ids(nullptr, {}),

@@ -31,6 +31,27 @@ class PairTokenizer final : public Tokenizer {
   std::string do_decode(const std::vector<i32>&) const override { return ""; }
 };
 
+/// Bytes, but "<e>" is 256 where special texts are parsed.
+class MarkedTokenizer final : public Tokenizer {
+ public:
+  i64 do_vocabulary() const override { return 257; }
+  std::string do_fingerprint() const override { return "marked"; }
+  std::vector<i32> do_encode(std::string_view text) const override {
+    return {text.begin(), text.end()};
+  }
+  std::vector<i32> do_encode_parsed(std::string_view text) const override {
+    std::vector<i32> ids;
+    while (!text.empty()) {
+      const bool mark = text.starts_with("<e>");
+      ids.push_back(mark ? 256 : text[0]);
+      text.remove_prefix(mark ? 3 : 1);
+    }
+    return ids;
+  }
+  std::string do_decode(const std::vector<i32>&) const override { return ""; }
+  bool do_has_special_texts() const override { return true; }
+};
+
 struct Sample {
   std::vector<i64> tokens, targets;
   std::vector<u8> mask;
@@ -114,6 +135,22 @@ TEST(TextDataset, DeclaresItsFields) {
   EXPECT_EQ(fields[2].name, "loss_mask");
   EXPECT_EQ(fields[2].dtype, DType::u8);
   EXPECT_EQ(fields[2].loss, "lm");
+}
+
+TEST(TextDataset, SpecialTokensInAFileAreTextUnlessTheyAreParsed) {
+  const TestFolder folder;
+  const std::string keys = one(folder.write("a.txt", "ab<e>cd")) + "validation = 0\n";
+  const auto marked = std::make_shared<MarkedTokenizer>();
+  const auto text = open(keys, 6, 1, marked),
+             parsed = open(keys + "parse_special = true", 4, 1, marked);
+  using Ids = std::vector<i64>;
+  EXPECT_EQ(read(*text, SampleSet::train, 0, 6).tokens, (Ids{'a', 'b', '<', 'e', '>', 'c'}));
+  EXPECT_EQ(read(*parsed, SampleSet::train, 0, 4).tokens, (Ids{'a', 'b', 256, 'c'}));
+  // A run that goes on with the other choice is told that its data differ.
+  EXPECT_NE(text->fingerprint(), parsed->fingerprint());
+  EXPECT_THAT(
+      text_of<ConfigError>([&] { open(keys + "parse_special = true", 4); }),
+      HasSubstr("data.parse_special = true, and the tokenizer has no special tokens (byte)"));
 }
 
 TEST(TextDataset, AnEpochIsEveryWindowOnceInAnotherOrderEachTime) {
