@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/train/run/sampling.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {
@@ -89,8 +90,10 @@ struct GenerateOptions {
   std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
   std::string prompt;
   i64 tokens = 100;
-  double temperature = 1;  ///< 0: always the most likely token
-  u64 seed = 1234;
+  Sampling sampling = {.seed = 1234};
+  std::vector<std::string> stops;  ///< texts that end it
+  bool ignore_eos = false;         ///< go on after a token that ends a text
+  bool json = false;               ///< print one object for the prompt
   bool logits = false;            ///< print what the model says of the next token, and nothing else
   bool ids = false;               ///< print the prompt's tokens, and nothing else
   std::vector<std::string> path;  ///< more plugin folders

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
@@ -13,6 +14,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/system/limits.hpp"
 #include "kernel/train/run/generator.hpp"
+#include "kernel/train/run/growing_text.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json.hpp"
 
@@ -44,22 +46,23 @@ const std::vector<std::string>& one_rank() {
   return kSets;
 }
 
-// The part that is certain: the last bytes of a text may be half of a character.
-std::size_t whole_characters(const std::string& text) {
-  std::size_t start = text.size();
-  for (int back = 0; back < 4 && start > 0; ++back) {
-    const auto byte = static_cast<unsigned char>(text[--start]);
-    if ((byte & 0xC0) == 0x80) continue;  // inside a character
-    const std::size_t length = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
-    return start + length > text.size() ? start : text.size();
-  }
-  return text.size();
+// One object for programs.
+void print_json(const GrowingText& text) {
+  Json json;
+  json.add("prompt", text.prompt()).add("text", text.text());
+  json.add("tokens", Json::array(text.added(), [](i32 id) { return Json(i64{id}); }));
+  json.add("end", name_of(text.end()));
+  show_exact(json.text() + "\n");
 }
 
 }  // namespace
 
 int run_generate(const GenerateOptions& options) {
   if (options.prompt.empty()) fail_config("--prompt is empty: give the model a text to continue");
+  check_sampling(options.sampling);
+  for (const std::string& stop : options.stops) {
+    if (stop.empty()) fail_config("--stop \"\": at least one character");
+  }
   const std::filesystem::path folder = newest_checkpoint(options.checkpoint);
   std::vector<std::string> sets = one_rank();
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
@@ -81,21 +84,26 @@ int run_generate(const GenerateOptions& options) {
     show_exact(Json::array(logits, [](float x) { return Json(double{x}); }).text() + "\n");
     return 0;
   }
+  TextLimits limits{options.tokens, {}, options.stops};
+  if (!options.ignore_eos) limits.ends = generator.ends();
+  GrowingText text(generator.tokenizer(), std::move(tokens), std::move(limits));
   std::size_t printed = 0;
-  const auto print_new = [&](bool last) {
-    const std::string text = generator.tokenizer().decode(tokens);
-    const std::size_t end = last ? text.size() : whole_characters(text);
-    if (end <= printed) return;
-    show_exact(std::string_view(text).substr(printed, end - printed));
+  const auto print = [&](std::string_view bytes) {
+    show_exact(bytes);
     std::fflush(stdout);
-    printed = end;
   };
-  print_new(options.tokens == 0);
-  for (i64 i = 0; i < options.tokens; ++i) {
-    tokens.push_back(generator.sampler().next(tokens, {options.temperature, options.seed}));
-    print_new(i + 1 == options.tokens);
+  if (!options.json) print(text.prompt());
+  while (!text.over()) {
+    text.add(generator.sampler().next(text.tokens(), options.sampling));
+    if (options.json || text.text().size() <= printed) continue;
+    print(text.text().substr(printed));
+    printed = text.text().size();
   }
-  show("\n");
+  if (options.json) {
+    print_json(text);
+  } else {
+    show("\n");
+  }
   return 0;
 }
 

@@ -232,17 +232,38 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   command->add_option("--tokens", o->tokens, "tokens to add")
       ->check(CLI::Range(i64{1}, i64{1} << 31))
       ->capture_default_str();
-  command->add_option("--temperature", o->temperature, "0: always the most likely token")
+  Sampling& s = o->sampling;
+  command->add_option("--temperature", s.temperature, "0: always the most likely token")
       ->check(not_negative)
       ->check(finite)
       ->capture_default_str();
-  command->add_option("--seed", o->seed, "seed of the sampling")
+  command->add_option("--top-k", s.top_k, "only the K most likely tokens [all]")->option_text("K");
+  command
+      ->add_option("--top-p", s.top_p, "only the fewest of the most likely with probability P [1]")
+      ->option_text("P");
+  command
+      ->add_option("--min-p", s.min_p, "no token less likely than P times the most likely one [0]")
+      ->option_text("P");
+  command
+      ->add_option("--repetition-penalty",
+                   s.repetition_penalty,
+                   "makes tokens that the text has less likely, above 1 [1]")
+      ->option_text("X");
+  command->add_option("--stop", o->stops, "end before this text; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("TEXT");
+  command->add_flag("--ignore-eos", o->ignore_eos, "go on after a token that ends a text");
+  command->add_option("--seed", s.seed, "seed of the sampling")
       ->check(not_negative)
       ->check(fits_64_bits)
       ->capture_default_str();
+  CLI::Option* json = command->add_flag(
+      "--json", o->json, "print an object: prompt, text, tokens, end (eos, stop or length)");
   command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array")
       ->excludes(
-          command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array"));
+          command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array")
+              ->excludes(json))
+      ->excludes(json);
   add_plugin_folders(command, o->path);
   add_sets(command, o->sets);
   command->footer(kStoredFooter);

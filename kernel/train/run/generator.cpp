@@ -3,6 +3,7 @@
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/train/run/meaning.hpp"
+#include "kernel/train/run/token_ids.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/io/written.hpp"
@@ -35,7 +36,8 @@ Generator::Generator(const Resolved& config,
       rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
       model_(rank_, setup_, {.forward_only = true}),
       evaluation_(model_),
-      sampler_(evaluation_, setup_) {
+      sampler_(evaluation_, setup_),
+      ends_(end_tokens(setup_)) {
   LookAhead ahead;
   ahead.add(model_.chunks());
   ahead.warn();

@@ -16,6 +16,8 @@ class Generator {
             int threads);
   const Tokenizer& tokenizer() const { return *setup_.tokenizer; }
   TextSampler& sampler() { return sampler_; }
+  /// Tokens that end a text.
+  const std::vector<i32>& ends() const { return ends_; }
 
  private:
   RunSetup setup_;
@@ -23,6 +25,7 @@ class Generator {
   PlacedModel model_;
   Evaluation evaluation_;
   TextSampler sampler_;
+  std::vector<i32> ends_;
 };
 
 }  // namespace tessera

@@ -4,17 +4,10 @@
 #include <vector>
 
 #include "kernel/train/execution/evaluation.hpp"
+#include "kernel/train/run/sampling.hpp"
 #include "tessera/base/sequence_cache.hpp"
 
 namespace tessera {
-
-struct Sampling {
-  double temperature = 1;  ///< 0: always the most likely token
-  u64 seed = 0;
-};
-
-/// Index of the next token. `uniform` in [0, 1) chooses among the probabilities at the temperature.
-i32 sample_token(const std::vector<float>& logits, double temperature, double uniform);
 
 /// Continues token sequences with a model. All ranks that share the model call it alike, and get
 /// the same tokens.
@@ -29,8 +22,10 @@ class TextSampler {
   /// what is new of them is run.
   std::vector<float> logits(const std::vector<i32>& tokens);
   /// The token that follows, one that the tokenizer knows: the model's vocabulary may be larger.
-  i32 next(const std::vector<i32>& tokens, const Sampling& sampling);
-  /// The prompt and as many tokens after it, by the model as it is now.
+  /// `prompt` is the number of the text among those of a call (sampling_number).
+  i32 next(const std::vector<i32>& tokens, const Sampling& sampling, i64 prompt = 0);
+  /// The prompt and as many tokens after it, by the model as it is now. Tokens that end a text do
+  /// not end this one: the ranks, which may read other files, have to take as many steps.
   std::string text(const std::string& prompt, i64 tokens, const Sampling& sampling);
 
  private:

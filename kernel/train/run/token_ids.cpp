@@ -8,6 +8,7 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/train/run/foreign_files.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json.hpp"
 #include "tessera/io/written.hpp"
@@ -119,6 +120,23 @@ void write_token_ids(const fs::path& folder, const Settings& ids) {
 
 Settings read_token_ids(const fs::path& folder, i64 vocabulary) {
   return ids_in(folder / kFile, vocabulary);
+}
+
+std::vector<i32> end_tokens(const RunSetup& setup) {
+  const Entry* path = setup.tree->find("tokenizer.path");
+  const auto* folder =
+      path != nullptr && path->value ? std::get_if<std::string>(&path->value->data) : nullptr;
+  const Settings told =
+      folder == nullptr ? Settings()
+                        : read_token_ids(tokenizer_folder(*folder), setup.tokenizer->vocabulary());
+  const auto found = told.find("eos_token_id");
+  if (found == told.end()) return setup.tokenizer->text_ends().end;
+  const auto* several = std::get_if<Value::Array>(&found->second.data);
+  std::vector<i32> ends;
+  for (const Value& one : several != nullptr ? *several : Value::Array{found->second}) {
+    ends.push_back(static_cast<i32>(std::get<i64>(one.data)));
+  }
+  return ends;
 }
 
 }  // namespace tessera

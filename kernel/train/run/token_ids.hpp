@@ -2,15 +2,16 @@
 #include <filesystem>
 
 #include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/train/setup/run_setup.hpp"
 
 namespace tessera {
 
 /// Where a foreign model's folder has settings of generation, numbers of tokens among them.
 inline constexpr const char* kGenerationConfig = "generation_config.json";
 
-/// Numbers of tokens that a model of another program came with, as "eos_token_id". Nothing here
-/// needs them, and the tokenizer's files may say others, so they lie beside those files until
-/// `tessera convert` writes the model back.
+/// Numbers of tokens that a model of another program came with, as "eos_token_id". The tokenizer's
+/// files may say others, so they lie beside those files: `tessera generate` ends a text by them,
+/// and `tessera convert` writes them back.
 
 /// "model.vocab" of a configuration here; 0: it does not say a number.
 i64 vocabulary_in(const Settings& ours);
@@ -28,5 +29,9 @@ void write_token_ids(const std::filesystem::path& folder, const Settings& ids);
 
 /// Numbers that lie in a tokenizer's folder; warns of those that are no tokens of this model.
 Settings read_token_ids(const std::filesystem::path& folder, i64 vocabulary);
+
+/// The tokens that end a text of this run's model: those that it came with, or else those that its
+/// tokenizer names.
+std::vector<i32> end_tokens(const RunSetup& setup);
 
 }  // namespace tessera

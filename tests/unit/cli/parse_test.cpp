@@ -119,8 +119,8 @@ TEST(Parse, Generate) {
             0);
   EXPECT_EQ(g_generate->prompt, "Once upon");
   EXPECT_EQ(g_generate->tokens, 7);
-  EXPECT_EQ(g_generate->temperature, 0.5);
-  EXPECT_EQ(g_generate->seed, ~u64{0});
+  EXPECT_EQ(g_generate->sampling.temperature, 0.5);
+  EXPECT_EQ(g_generate->sampling.seed, ~u64{0});
 }
 
 TEST(Parse, Checkpoint) {
