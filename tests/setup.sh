@@ -14,6 +14,7 @@ TESSERA_BUILD_PACKAGES=(
   libfmt-dev
   libgloo-dev           # plugins/communicators/gloo
   libpcre2-dev          # plugins/tokenizers/bpe
+  libsentencepiece-dev  # plugins/tokenizers/sentencepiece
   libsodium-dev         # kernel/comm: proofs and sealed messages of the store
   libspdlog-dev
   libtomlplusplus-dev

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/sentencepiece_files.hpp"
 #include "fuzz/fuzz.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/index.hpp"
@@ -20,6 +21,8 @@
 #include "kernel/plugin/library_file.hpp"
 #include "plugins/tokenizers/bpe/tokenizer_file.hpp"
 #include "plugins/tokenizers/bpe/vocabulary.hpp"
+#include "plugins/tokenizers/sentencepiece/model_file.hpp"
+#include "plugins/tokenizers/sentencepiece/processor.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/parse_json.hpp"
@@ -244,6 +247,39 @@ Target tokenizer_json() {
            begin + "null" + R"(,"model":{"vocab":{"a":2147483647},"merges":[]}})"}};
 }
 
+// --- a model of SentencePiece ---
+
+void read_sentencepiece(const std::string& input) {
+  const ModelFile file = parse_model(input, "tokenizer.model");
+  if (file.pieces.empty()) finding("a model without tokens");
+#ifdef FUZZ_SENTENCEPIECE
+  const Processor library(file);
+  std::vector<i32> ids;
+  library.encode("ab Aab<s> \xC3\xA9\xFF b", ids);
+  for (const i32 id : ids) {
+    if (id < 0 || id >= library.size()) finding("a token that the model has not");
+  }
+  library.decode(ids);
+#endif
+}
+
+Target sentencepiece() {
+  testing::SentencePieceFile file;
+  const std::string space = "\xE2\x96\x81";
+  for (const char* text : {"a", "b", "ab"}) file.add(text, -1);
+  file.add(space, -2);
+  file.add(space + "a", -3);
+  file.add("<u>", 0, testing::SentencePieceFile::user_defined);
+  testing::SentencePieceFile mapped = file, bytes = file, unigram = file;
+  mapped.char_map = testing::SentencePieceFile::small_letters();
+  bytes.add_bytes();
+  unigram.model_type = 1;
+  return {"sentencepiece",
+          {file.text(), mapped.text(), bytes.text(), unigram.text()},
+          {"<s>", "\x0A", "\x12", "\x1A", "\x08", "\x15", space, "\x18\x06", "<0x41>"},
+          read_sentencepiece};
+}
+
 // --- TOML ---
 
 void read_toml_value(const std::string& input) {
@@ -396,6 +432,7 @@ std::vector<Target> targets() {
           index(),
           foreign_model(),
           tokenizer_json(),
+          sentencepiece(),
           toml_value(),
           toml_file(),
           layout(),

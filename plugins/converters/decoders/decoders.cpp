@@ -119,29 +119,37 @@ class Decoder : public Converter {
   }
 
   TokenizerFiles do_tokenizer_files() const override {
-    return {.sets = {{"tokenizer.json"}},
+    return {.sets = {{"tokenizer.json"}, {"tokenizer.model"}},
             .others = {"tokenizer_config.json",
                        "special_tokens_map.json",
                        "added_tokens.json",
                        // What tokenizer.json was made of.
-                       "tokenizer.model",
                        "tokenizer.model.v3",
                        "tekken.json",
                        "vocab.json",
                        "merges.txt"}};
   }
   Settings do_tokenizer(const std::string& folder,
-                        const std::vector<std::string>& /*files*/,
+                        const std::vector<std::string>& files,
                         const Settings& theirs) const override {
-    return tokenizer_in(folder, "huggingface", theirs);
+    const bool json = std::ranges::find(files, "tokenizer.json") != files.end();
+    if (json || files.empty()) return tokenizer_in(folder, "huggingface", theirs);
+    // All its tokens are in the model's file, so there are none to leave out.
+    return {{"tokenizer.type", "sentencepiece"}, {"tokenizer.path", folder}};
   }
   TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
     return named_tokens(tokenizer, written, std::nullopt);
   }
-  // The class that takes tokenizer.json as it is; transformers 4 has one that puts a token first.
-  std::string do_tokenizer_config(const Tokenizer&, const Settings&) const override {
+  std::string do_tokenizer_config(const Tokenizer&, const Settings& ours) const override {
     Json config;
-    config.add("tokenizer_class", "PreTrainedTokenizerFast");
+    const auto type = ours.find("tokenizer.type");
+    if (type != ours.end() && type->second == Value("sentencepiece")) {
+      config.add("tokenizer_class", "LlamaTokenizer").add("legacy", true);
+      config.add("add_bos_token", false).add("add_eos_token", false);
+    } else {
+      // It takes tokenizer.json as it is; transformers 4 has a class that puts a token first.
+      config.add("tokenizer_class", "PreTrainedTokenizerFast");
+    }
     return config.text() + "\n";
   }
   // The same settings for the program of those who made the model.

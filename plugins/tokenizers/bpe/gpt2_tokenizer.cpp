@@ -22,8 +22,7 @@ void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
       .is_path()
       .required()
       .megatron("--vocab-file")
-      .also("--merge-file", "is {} here, the folder of both files")
-      .also("--tokenizer-model", "is not there: {} is the folder of GPT-2's vocabulary");
+      .also("--merge-file", "is {} here, the folder of both files");
   s.field("special",
           &Config::special,
           "texts that are one token where texts are parsed, if the vocabulary has them; \"auto\": "

@@ -237,7 +237,14 @@ TEST_F(LlamaConverter, TheTokenizerIsTheOneOfTheFolder) {
                              {"tokenizer.most_tokens", 300}};
   EXPECT_EQ(converter_->tokenizer("/m/tokenizer", {"tokenizer.json"}, {{"vocab_size", 300}}),
             expected);
-  EXPECT_THAT(converter_->tokenizer_files().sets, ElementsAre(ElementsAre("tokenizer.json")));
+  EXPECT_THAT(converter_->tokenizer_files().sets,
+              ElementsAre(ElementsAre("tokenizer.json"), ElementsAre("tokenizer.model")));
+  const Settings pieces = {{"tokenizer.type", "sentencepiece"}, {"tokenizer.path", "/m/tokenizer"}};
+  EXPECT_EQ(converter_->tokenizer("/m/tokenizer", {"tokenizer.model"}, {{"vocab_size", 300}}),
+            pieces);
+  EXPECT_EQ(converter_->tokenizer(
+                "/m/tokenizer", {"tokenizer.json", "tokenizer.model"}, {{"vocab_size", 300}}),
+            expected);
   // A class of transformers has tokens of its own where config.json is silent.
   EXPECT_EQ(converter_->token_ids(nullptr, {}),
             (TokenIds{{"bos_token_id", std::nullopt}, {"eos_token_id", std::nullopt}}));
