@@ -179,6 +179,14 @@ def converted(program, folder):
         ids, expected = theirs(text).input_ids, model.encode(text)
         if ids != expected:
             raise Failed("AutoTokenizer, " + differs(text, ids, expected))
+    (folder / "ours" / "tokenizer" / "tokenizer.model").rename(folder / "other.model")
+    try:
+        tessera(program, "convert", "--from", folder / "ours", "--to", folder / "without")
+    except Failed as failure:
+        if "tokenizer has no tokenizer.model, and" not in str(failure):
+            raise
+    else:
+        raise Failed("a model was written without its tokenizer")
     print("converted there and back", flush=True)
 
 

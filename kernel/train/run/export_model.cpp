@@ -67,21 +67,31 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
   const auto* said = std::get_if<std::string>(&path->second.data);
   if (said == nullptr) return {};
   const fs::path folder = tokenizer_folder(*said);
-  const Settings read_by =
-      converter.tokenizer(folder.string(), tokenizer_files_there(folder, known), theirs);
-  const auto type = read_by.find("tokenizer.type");
-  if (type == read_by.end() || type->second != ours.at("tokenizer.type")) return {};
+  // What the run's tokenizer may read.
+  std::vector<std::vector<std::string>> sets;
+  for (const std::vector<std::string>& files : known.sets) {
+    const Settings read_by = converter.tokenizer(folder.string(), files, theirs);
+    const auto type = read_by.find("tokenizer.type");
+    if (type != read_by.end() && type->second == ours.at("tokenizer.type")) sets.push_back(files);
+  }
+  if (sets.empty()) return {};
   WrittenTokenizer written{nullptr, tokenizer_files_in(folder, known), folder, {}, {}};
-  if (written.files.empty()) {
-    fail_config("{} has no {}, and {} was trained with it; --no-tokenizer converts the model alone",
-                folder.string(),
-                known.sets[0].size() == 1 ? known.sets[0][0] : name_list(known.sets[0]),
+  const auto copied = [&](const std::string& file) {
+    return std::ranges::find(written.files, file) != written.files.end();
+  };
+  const bool named = folder == *said || copied(fs::path(*said).filename().string());
+  if (!named || std::ranges::none_of(
+                    sets, [&](const auto& set) { return std::ranges::all_of(set, copied); })) {
+    fail_config("{} {} {}, and {} was trained with it; --no-tokenizer converts the model alone",
+                *said,
+                named ? "has no" : "is no",
+                sets[0].size() == 1 ? sets[0][0] : name_list(sets[0]),
                 checkpoint.string());
   }
   TokenizerArguments none;
   written.tokenizer = HostMaker(plugins, resolved.tree).make(resolved.run.tokenizer, none);
   const fs::path config = folder / kTokenizerConfig;
-  if (std::ranges::find(written.files, kTokenizerConfig) == written.files.end()) {
+  if (!copied(kTokenizerConfig)) {
     written.config = converter.tokenizer_config(*written.tokenizer, ours);
   }
   const std::string text =

@@ -86,26 +86,18 @@ fs::path tokenizer_folder(const fs::path& path) {
   return fs::is_regular_file(path, error) ? path.parent_path() : path;
 }
 
-std::vector<std::string> tokenizer_files_there(const fs::path& folder,
-                                               const TokenizerFiles& known) {
+std::vector<std::string> tokenizer_files_in(const fs::path& folder, const TokenizerFiles& known) {
+  const auto there = [&](const std::string& file) { return fs::is_regular_file(folder / file); };
   std::vector<std::string> files;
   const auto take = [&](const std::string& file) {
-    std::error_code error;
-    if (!fs::is_regular_file(folder / file, error)) return;
-    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+    if (there(file) && std::ranges::find(files, file) == files.end()) files.push_back(file);
   };
-  for (const std::vector<std::string>& set : known.sets) std::ranges::for_each(set, take);
+  bool whole = false;
+  for (const std::vector<std::string>& set : known.sets) {
+    whole = whole || std::ranges::all_of(set, there);
+    std::ranges::for_each(set, take);
+  }
   std::ranges::for_each(known.others, take);
-  return files;
-}
-
-std::vector<std::string> tokenizer_files_in(const fs::path& folder, const TokenizerFiles& known) {
-  std::vector<std::string> files = tokenizer_files_there(folder, known);
-  const auto there = [&](const std::string& file) {
-    return std::ranges::find(files, file) != files.end();
-  };
-  const bool whole = std::ranges::any_of(
-      known.sets, [&](const auto& set) { return std::ranges::all_of(set, there); });
   if (whole || files.empty()) return files;
   std::vector<std::string> missing;  // of the first set of which something is there
   for (const std::vector<std::string>& set : known.sets) {

@@ -10,9 +10,6 @@ namespace tessera {
 
 /// Where the files of a tokenizer lie: tokenizer.path names a folder, or the main one of its files.
 std::filesystem::path tokenizer_folder(const std::filesystem::path& path);
-/// Which of these files are in the folder, each once.
-std::vector<std::string> tokenizer_files_there(const std::filesystem::path& folder,
-                                               const TokenizerFiles& known);
 /// The files of the folder's tokenizer that are copied; empty: it has none. Throws ConfigError
 /// where some are there without the others that they need.
 std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder,
