@@ -1,6 +1,8 @@
 // Small models that are made here. tests/oracle compares with the package sentencepiece.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "tessera/data.hpp"
@@ -152,6 +154,10 @@ TEST_F(SentencePieceTokenizer, BrokenModelsAreNamedWithWhatIsWrong) {
   File no_unknown = file_;
   no_unknown.pieces[0].type = File::normal;
   EXPECT_THAT(refused(no_unknown), HasSubstr("that SentencePiece takes: "));
+  const std::string huge = folder_.write("huge.model", good);
+  std::filesystem::resize_file(huge, 300'000'000);
+  EXPECT_THAT(text_of<ConfigError>([&] { at(huge); }),
+              HasSubstr("huge.model has 300000000 bytes, more than 268435456"));
   EXPECT_THAT(
       text_of<ConfigError>([&] { at("/nowhere"); }),
       HasSubstr("/nowhere does not exist; give a .model file, or a folder with tokenizer."));
