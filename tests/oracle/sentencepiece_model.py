@@ -194,7 +194,10 @@ def main():
     program = Path(sys.argv[1])
     fixed = list(texts()) + [""]
     fixed += [f"a{chr(code)}1 {chr(code)}" for code in code_points()]
-    many = fixed + list(strings())
+    drawn = list(strings())
+    # Long texts, which some models let Tessera cut.
+    fixed += [" ".join(drawn[:2000]), "\n".join(f"{one} the {one}" for one in drawn[:1000])]
+    many = fixed + drawn
     failures, seen = [], 0
     with tempfile.TemporaryDirectory() as folder:
         converted(program, Path(folder))

@@ -76,13 +76,29 @@ void require_shallow(const ModelFile& file) {
   }
 }
 
+// What the trainer and the normalizer of the model say; of several values the last one counts.
+void read_trainer(std::string_view message, ModelFile& file) {
+  for_fields(message, file.name, [&](const WireReader::Field& field) {
+    if (field.type != 0) return;
+    if (field.number == 3) file.model_type = field.value;
+    if (field.number == 24) file.spaces_are_suffixes = field.value != 0;
+  });
+}
+void read_normalizer(std::string_view message, ModelFile& file, std::string_view& char_map) {
+  for_fields(message, file.name, [&](const WireReader::Field& field) {
+    if (field.number == 2 && field.type == 2) char_map = field.bytes;
+    if (field.number == 3 && field.type == 0) file.space_before = field.value != 0;
+    if (field.number == 5 && field.type == 0) file.spaces_are_marked = field.value != 0;
+  });
+}
+
 }  // namespace
 
 ModelFile parse_model(std::string bytes, const std::string& name) {
   ModelFile file{.name = name, .bytes = std::move(bytes)};
-  constexpr u64 kPieces = 1, kNormalizer = 3, kDenormalizer = 5, kCharMap = 2;
+  constexpr u64 kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5;
   // The library makes one message of several.
-  std::string_view maps[] = {{}, {}};
+  std::string_view char_map, char_map_back;
   for_fields(file.bytes, name, [&](const WireReader::Field& field) {
     if (field.type != 2) return;
     if (field.number == kPieces) {
@@ -90,15 +106,18 @@ ModelFile parse_model(std::string bytes, const std::string& name) {
         refuse_model(name, fmt::format("has more than {} tokens", kMostVocabulary));
       }
       file.pieces.push_back(piece_of(field.bytes, name, file.pieces.size()));
-    } else if (field.number == kNormalizer || field.number == kDenormalizer) {
-      for_fields(field.bytes, name, [&](const WireReader::Field& inside) {
-        if (inside.number != kCharMap || inside.type != 2) return;
-        maps[field.number == kNormalizer ? 0 : 1] = inside.bytes;
-      });
+    } else if (field.number == kTrainer) {
+      read_trainer(field.bytes, file);
+    } else if (field.number == kNormalizer) {
+      read_normalizer(field.bytes, file, char_map);
+    } else if (field.number == kDenormalizer) {
+      ModelFile back{.name = name, .bytes = {}};
+      read_normalizer(field.bytes, back, char_map_back);
     }
   });
   if (file.pieces.empty()) refuse_model(name, "has no tokens: it is no model of SentencePiece");
-  for (const std::string_view map : maps) {
+  file.has_char_map = !char_map.empty();
+  for (const std::string_view map : {char_map, char_map_back}) {
     if (const std::string_view why = char_map_damage(map); !why.empty()) {
       refuse_model(name, fmt::format("has a damaged table of characters: {}", why));
     }

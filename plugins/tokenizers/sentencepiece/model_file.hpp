@@ -19,6 +19,11 @@ struct ModelFile {
   std::string name;  ///< for errors
   std::string bytes;
   std::vector<ModelPiece> pieces = {};
+  u64 model_type = 1;                ///< 1: unigram, 2: BPE, 3: words, 4: characters
+  bool has_char_map = false;         ///< texts are changed by a table of characters
+  bool space_before = true;          ///< each text has a space before it
+  bool spaces_are_marked = true;     ///< "▁" stands for a space
+  bool spaces_are_suffixes = false;  ///< they belong to the word before them
 };
 
 /// Checks what the library takes on trust: scores, what it looks up in tables of the file, how deep

@@ -51,13 +51,18 @@ SentencePieceTokenizer::SentencePieceTokenizer(const Config& config, TokenizerAr
 
 SentencePieceTokenizer::SentencePieceTokenizer(const ModelFile& file)
     : processor_(file),
+      cuts_(file),
       controls_(file.pieces),
       fingerprint_(fmt::format(
           "sentencepiece: {} tokens, {:016x}", file.pieces.size(), hash64(file.bytes))) {}
 
+void SentencePieceTokenizer::append(std::string_view text, std::vector<i32>& ids) const {
+  cuts_.for_each(text, [&](std::string_view part) { processor_.encode(part, ids); });
+}
+
 std::vector<i32> SentencePieceTokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
-  processor_.encode(text, ids);
+  append(text, ids);
   return ids;
 }
 
@@ -67,7 +72,7 @@ std::vector<i32> SentencePieceTokenizer::do_encode_parsed(std::string_view text)
   std::vector<i32> ids;
   controls_.for_each(text, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
-    processor_.encode(part, ids);
+    append(part, ids);
   });
   return ids;
 }

@@ -6,6 +6,7 @@
 #include "control_texts.hpp"
 #include "model_file.hpp"
 #include "processor.hpp"
+#include "sentence_cuts.hpp"
 #include "tessera/data.hpp"
 
 namespace tessera {
@@ -31,7 +32,10 @@ class SentencePieceTokenizer final : public Tokenizer {
  private:
   explicit SentencePieceTokenizer(const ModelFile& file);
 
+  void append(std::string_view text, std::vector<i32>& ids) const;
+
   Processor processor_;
+  SentenceCuts cuts_;
   ControlTexts controls_;
   std::string fingerprint_;
 };

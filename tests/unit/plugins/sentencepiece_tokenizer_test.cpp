@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <random>
 #include <thread>
 
 #include "tessera/data.hpp"
@@ -99,6 +100,28 @@ TEST_F(SentencePieceTokenizer, ControlSymbolsAreTextUnlessTheyAreParsed) {
   EXPECT_EQ(open(without)->text_ends().end, Ids{});
   EXPECT_NE(open(without)->fingerprint(), tokenizer->fingerprint());
   EXPECT_THAT(tokenizer->fingerprint(), ::testing::StartsWith("sentencepiece: 265 tokens, "));
+}
+
+// The same model with a token that has a space within it is given whole texts.
+TEST_F(SentencePieceTokenizer, LongTextsAreCutWhereThatChangesNothing) {
+  file_.add_bytes();
+  const std::vector<std::string> words = {
+      "a", "b", "ab", " ", " ", " ", "  ", kSpace, "\xC3\xA9", "\n", "ba", "\xFF", "\t", "."};
+  std::mt19937 random(1);
+  for (const bool across : {false, true}) {  // is there a token that goes on after a space?
+    if (across) file_.add("b" + std::string(kSpace) + "a", 0);
+    for (const bool extra : {false, true}) {
+      file_.remove_extra_whitespaces = extra;
+      File whole = file_;
+      whole.add("\x01 \x01", -9);
+      const auto parts = open(file_), one = open(whole);
+      for (int round = 0; round < 20; ++round) {
+        std::string text;
+        while (text.size() < 30'000) text += words[random() % words.size()];
+        ASSERT_EQ(parts->encode(text), one->encode(text)) << across << extra;
+      }
+    }
+  }
 }
 
 TEST_F(SentencePieceTokenizer, ThreadsShareIt) {
