@@ -21,11 +21,14 @@ struct Case {
   bool causal = true;
   double dropout = 0;
   u64 deferred_seed = 0;
+  i64 window = 0;
+  bool documents = false;  ///< the data says where each query's document begins and ends
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.method << " cp" << c.ranks << " tp" << c.tensor << " K" << c.kv_heads << " b" << c.batch
-       << (c.causal ? " causal" : " full") << (c.dropout > 0 ? " dropout" : "");
+       << (c.causal ? " causal" : " full") << (c.dropout > 0 ? " dropout" : "")
+       << (c.documents ? " documents" : "") << " w" << c.window;
 }
 
 // Whole samples, put together from all ranks.
@@ -63,6 +66,14 @@ void place(Values& whole, const Values& part, const std::vector<std::size_t>& ro
   }
 }
 
+/// First and last position of the document that a row of [b · S] is in: of 5, 1 and 10 positions in
+/// even samples, of 9 and 7 in others.
+std::pair<i64, i64> document_of(i64 row) {
+  const i64 position = row % kSequence;
+  if (row / kSequence % 2 == 1) return position < 9 ? std::pair{0, 8} : std::pair{9, 15};
+  return position < 5 ? std::pair{0, 4} : position < 6 ? std::pair{5, 5} : std::pair{6, 15};
+}
+
 LocalWorldOptions options_of(const Case& c) {
   LocalWorldOptions options;
   options.layout = {.world = c.ranks * c.tensor, .tensor = c.tensor, .context = c.ranks};
@@ -77,6 +88,7 @@ LocalWorldOptions options_of(const Case& c) {
                     {"attention.kv_heads", c.kv_heads},
                     {"attention.causal", c.causal},
                     {"attention.context", c.method}};
+  if (c.window > 0) options.values.emplace_back("attention.window", c.window);
   return options;
 }
 
@@ -100,6 +112,14 @@ Outcome run(const Case& c) {
       ids.push_back(static_cast<double>(row_id(5 + r / kSequence, r % kSequence)));
     }
     const Tensor row_ids = rank.tensor({shape[0]}, DType::i64, ids);
+    Values begins, ends;
+    for (const std::size_t row : rows) {
+      const auto [begin, end] = document_of(static_cast<i64>(row));
+      begins.push_back(static_cast<double>(begin));
+      ends.push_back(static_cast<double>(end));
+    }
+    const Tensor first = rank.tensor({shape[0]}, DType::i32, begins);
+    const Tensor last = rank.tensor({shape[0]}, DType::i32, ends);
     const Tensor x = rank.tensor(shape, cut(input, rows));
     GroupCounters forward;
     const auto body = [&](Context& cx, const Tensor& hidden) {
@@ -107,6 +127,10 @@ Outcome run(const Case& c) {
       Bundle bundle = rank.bundle();
       bundle[rank.slot("hidden")] = hidden;
       bundle[rank.slot("row_ids")] = row_ids;
+      if (c.documents) {
+        bundle[rank.slot("first")] = first;
+        bundle[rank.slot("last")] = last;
+      }
       layer->phases().at(0).run(cx, bundle);
       forward = group.counters();
       group.reset_counters();
@@ -193,6 +217,21 @@ std::vector<Case> cases() {
           {.method = method, .ranks = 4, .kv_heads = 4, .dropout = 0.3, .deferred_seed = seed});
     }
   }
+  for (const char* method : {"ring", "allgather", "all_to_all"}) {
+    for (const i64 ranks : {2, 4}) {
+      const Case with{.method = method, .ranks = ranks, .dropout = 0.3};
+      for (const i64 window : {1, 3, 6, 100}) {
+        all.push_back(with);
+        all.back().window = window;
+      }
+      for (const bool causal : {true, false}) {
+        all.push_back(with);
+        all.back().documents = true;
+        all.back().causal = causal;
+        all.back().window = causal ? 3 : 0;
+      }
+    }
+  }
   // No part of it is in every rank's reach, and one position a chunk.
   all.push_back({.method = "ring", .ranks = 8, .kv_heads = 2, .dropout = 0.3});
   all.push_back({.method = "allgather", .ranks = 8, .kv_heads = 1, .dropout = 0.3});
@@ -268,6 +307,20 @@ TEST(ContextTraffic, AllToAllSendsProjectionsAndResults) {
       }
     }
   }
+}
+
+// A window and documents change what rows see, or the tests above show nothing.
+TEST(ContextAttentionLimits, ChangeTheResult) {
+  const Outcome all = run({});
+  EXPECT_NE(run({.window = 3}).result, all.result);
+  EXPECT_EQ(run({.window = kSequence}).result, all.result);
+  EXPECT_NE(run({.documents = true}).result, all.result);
+  EXPECT_NE(run({.causal = false, .documents = true}).result, run({.causal = false}).result);
+}
+
+TEST(ContextAttentionErrors, AWindowEndsAtThePosition) {
+  EXPECT_THAT(error_of<ConfigError>([] { run({.causal = false, .window = 3}); }),
+              ::testing::HasSubstr("window: it ends at each position: it needs causal = true"));
 }
 
 TEST(ContextAttentionErrors, HeadsMustDivideForAllToAll) {

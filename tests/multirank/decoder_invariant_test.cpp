@@ -42,6 +42,9 @@ const Sets kOther = {"model.block.attention.head_size=10",
                      "model.block.attention.k_norm.type=\"layernorm\"",
                      "model.block.attention.rotary.interleaved=true"};
 
+// Fewer keys than a chunk of positions has, than a rank has, and more.
+Sets window(i64 keys) { return {fmt::format("model.block.attention.window={}", keys)}; }
+
 struct Row {
   std::string name;
   Sets sets;
@@ -69,6 +72,15 @@ std::vector<Row> rows() {
           {"recompute", {"recompute.mode=\"full\""}},
           {"graphs_tp2", with(kTensor, {"graph.type=\"partial\""})},
           {"whole_step", {"graph.type=\"full_iteration\""}},
+          {"window_tp2_sp", with(kTensor, {kRows}), window(3)},
+          {"window_cp2_ring", with(kContext, method("ring")), window(3)},
+          {"window_cp2_allgather", with(kContext, method("allgather")), window(5)},
+          {"window_cp2_all_to_all", with(kContext, method("all_to_all")), window(2)},
+          {"window_cp4", {"parallel.context=4"}, window(3)},
+          {"window_pp2", kStages, window(3)},
+          {"window_recompute", {"recompute.mode=\"full\""}, window(3)},
+          {"window_graphs", {"graph.type=\"partial\""}, window(3)},
+          {"window_cpu_cp2", with(kContext, {"device.type=\"cpu\""}), window(5)},
           {"cpu_tp2_sp", with(kTensor, {kRows, "device.type=\"cpu\""})},
           {"cpu_cp2_other", with(kContext, {"device.type=\"cpu\""}), kOther}};
 }
@@ -100,7 +112,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                          DecoderIn16Bits,
                          ::testing::Values(Row{"tp2_sp", with(kTensor, {kRows})},
                                            Row{"cp2", kContext},
-                                           Row{"cp2_other", kContext, kOther}),
+                                           Row{"cp2_other", kContext, kOther},
+                                           Row{"window_cp2", kContext, window(3)}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace decoder_invariant_test

@@ -108,6 +108,39 @@ TEST_F(Generation, AGrowingTextGivesTheLogitsOfAWholeOne) {
   }
 }
 
+// Three texts of unequal lengths grow together: prompts come alone, then each brings one token, and
+// a window moves while others grow. One of them ends, and the last one takes its place.
+TEST_F(Generation, TextsThatGrowTogetherAreWhatTheyAreAlone) {
+  Generator together(config_, plugins(), step_, 1, 3);
+  const std::vector<std::string> texts = {"the king and", "a", "to be or not to"};
+  std::vector<std::vector<i32>> tokens;
+  for (const std::string& text : texts) tokens.push_back(together.tokenizer().encode(text));
+  const auto expect_same = [&] {
+    const auto found = together.sampler().logits(tokens);
+    ASSERT_EQ(found.size(), tokens.size());
+    for (std::size_t place = 0; place < tokens.size(); ++place) {
+      EXPECT_THAT(found[place],
+                  ::testing::Pointwise(
+                      ::testing::FloatNear(1e-5F),
+                      Generator(config_, plugins(), step_, 1).sampler().logits(tokens[place])))
+          << "place " << place << " of " << tokens.size();
+    }
+  };
+  for (i32 round = 0; round < 9; ++round) {
+    expect_same();
+    for (std::size_t place = 0; place < tokens.size(); ++place) {
+      tokens[place].push_back(100 + round + static_cast<i32>(place));
+    }
+  }
+  together.sampler().move(2, 0);
+  tokens[0] = tokens[2];
+  tokens.pop_back();
+  for (i32 round = 0; round < 4; ++round) {
+    expect_same();
+    for (std::vector<i32>& text : tokens) text.push_back(97 + round);
+  }
+}
+
 // A text of three tokens, padded to eight positions, gives what the model says of them where its
 // sequences are no longer than that, or where nothing is dropped.
 TEST_F(Generation, PaddingChangesNothing) {
@@ -182,7 +215,7 @@ std::vector<float> trained_logits(const Sets& sets, const std::vector<i32>& toke
           run.step().run();
           run.step().losses();
         }
-        logits = run.evaluation().logits(tokens, nullptr);
+        logits = run.evaluation().logits(tokens);
       });
   return logits;
 }
@@ -199,15 +232,9 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
               ::testing::Pointwise(::testing::FloatNear(1e-5F), trained));
 }
 
-// Angles of rotary positions are no parameters: they are made anew, and earlier rows stay turned.
-TEST_F(Generation, ADecoderWithRotaryPositionsIsTheTrainedOne) {
-  const Sets model = {"model.embedding.learned_positions=false",
-                      "model.block.norm.type=\"rmsnorm\"",
-                      "model.block.attention.rotary.type=\"default\"",
-                      "model.block.attention.kv_heads=2",
-                      "model.block.attention.init_std=0.5",
-                      "model.block.mlp.type=\"gated_mlp\""};
-  const std::string out = folder_.at("decoder");
+// A model that is trained and saved says what it said in training, from a cache that grows, alone
+// and with another text.
+void expect_the_trained_one(const Sets& model, const std::string& out) {
   run_trainer(
       {tiny_config(),
        with(model,
@@ -217,12 +244,43 @@ TEST_F(Generation, ADecoderWithRotaryPositionsIsTheTrainedOne) {
       resolve(Config::parse(
                   read_index(step).info.config, "index.json", {"batch.global=1", "batch.micro=1"}),
               plugins());
-  Generator growing(config, plugins(), step, 1);
+  Generator growing(config, plugins(), step, 1), together(config, plugins(), step, 1, 2);
+  std::vector<std::vector<i32>> pair = {{97, 98, 99, 100, 101}, {}};
   for (const std::vector<i32>& text :
        {std::vector<i32>{116, 104, 101}, {116, 104, 101, 32}, {116, 104, 101, 32, 113, 117}}) {
-    EXPECT_THAT(growing.sampler().logits(text),
-                ::testing::Pointwise(::testing::FloatNear(1e-5F), trained_logits(model, text)));
+    const std::vector<float> trained = trained_logits(model, text);
+    const auto equals = ::testing::Pointwise(::testing::FloatNear(1e-5F), trained);
+    EXPECT_THAT(growing.sampler().logits(text), equals);
+    pair[1] = text;
+    EXPECT_THAT(together.sampler().logits(pair).at(1), equals);
+    pair[0].push_back(102);
   }
+}
+
+const Sets kNewer = {"model.embedding.learned_positions=false",
+                     "model.block.norm.type=\"rmsnorm\"",
+                     "model.block.mlp.type=\"gated_mlp\""};
+
+// Angles of rotary positions are no parameters: they are made anew, and earlier rows stay turned.
+TEST_F(Generation, ADecoderWithRotaryPositionsIsTheTrainedOne) {
+  expect_the_trained_one(with(kNewer,
+                              {"model.block.attention.rotary.type=\"default\"",
+                               "model.block.attention.kv_heads=2",
+                               "model.block.attention.init_std=0.5",
+                               "model.block.attention.window=3"}),
+                         folder_.at("decoder"));
+}
+
+// The cache has latents, of which keys and values are made again.
+TEST_F(Generation, ADecoderWithLatentAttentionIsTheTrainedOne) {
+  expect_the_trained_one(with(kNewer,
+                              {"model.block.attention.type=\"latent_attention\"",
+                               "model.block.attention.kv_latent=8",
+                               "model.block.attention.fixed_size=6",
+                               "model.block.attention.rotary_size=4",
+                               "model.block.attention.value_size=5",
+                               "model.block.attention.init_std=0.5"}),
+                         folder_.at("decoder"));
 }
 
 }  // namespace generator_test

@@ -289,21 +289,25 @@ TEST(MoeGeneration, OfExpertsHasACacheWhereRowsAreAlone) {
            set_for(with(kExpertChoice, {mlp("z_loss", 0.25)})),
            [&](RankRun& run, Store*) {
              step(run);
-             EXPECT_EQ(run.evaluation().make_cache(), nullptr) << "a row depends on later ones";
+             EXPECT_EQ(run.evaluation().make_cache(1), nullptr) << "a row depends on later ones";
            });
   // Rows of top_k are alone, also where there are fewer than a microbatch has.
   on_ranks(tiny_config(), set_for(kBias), [&](RankRun& run, Store*) {
     step(run);
     const std::vector<i32> tokens = {3, 1, 4, 1, 5};
-    const auto cache = run.evaluation().make_cache();
+    const auto cache = run.evaluation().make_cache(1);
     ASSERT_NE(cache, nullptr);
     const auto some = [&](std::size_t from, std::size_t to) {
-      return run.evaluation().logits(std::span(tokens).subspan(from, to - from), cache.get());
+      return run.evaluation()
+          .logits(std::span(tokens).subspan(from, to - from),
+                  *cache,
+                  {.rows = static_cast<i64>(to - from)})
+          .at(0);
     };
     some(0, 3);
     some(3, 4);
     const std::vector<float> grown = some(4, 5);
-    const std::vector<float> whole = run.evaluation().logits(tokens, nullptr);
+    const std::vector<float> whole = run.evaluation().logits(tokens);
     ASSERT_EQ(grown.size(), whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(grown[i], whole[i], 1e-6) << i;
   });

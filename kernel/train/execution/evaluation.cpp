@@ -67,63 +67,107 @@ Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
   return tensor;
 }
 
-std::unique_ptr<SequenceCache> Evaluation::make_cache() const {
+std::unique_ptr<SequenceCache> Evaluation::make_cache(i64 sequences) const {
   const auto incremental = [](const Chunk& chunk) {
     return std::ranges::all_of(chunk.phases(), &Phase::incremental);
   };
   // One row does not divide among the ranks of a tensor group.
   const bool whole_rows = !setup_.config->parallel.sequence_parallel;
   if (!whole_rows || !std::ranges::all_of(model_.chunks(), incremental)) return nullptr;
-  return std::make_unique<SequenceCache>(model_.parts().cache_slots(), setup_.batch.sequence);
+  return std::make_unique<SequenceCache>(
+      model_.parts().cache_slots(), sequences, setup_.batch.sequence);
 }
 
-std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache* cache) {
+Context Evaluation::generating() {
   const Mesh& mesh = *rank_.mesh;
   require(mesh.size(Axis::pipeline) == 1 && mesh.size(Axis::context) == 1,
           "logits are not for a pipeline or context parallelism");
   Context cx = rank_.context();
   model_.prepared().prepare_all(cx);
-  cx.cache = cache;
-  ModelParts& parts = model_.parts();
-  const auto seen = static_cast<i64>(tokens.size());
-  const i64 first = cache != nullptr ? cache->length() : 0;
-  const i64 length = cache != nullptr ? seen : setup_.batch.sequence;
-  cx.seen = cache != nullptr ? 0 : seen;
-  const i64 n = cache != nullptr ? seen : setup_.batch.rows();
-  std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
-  for (i64 i = 0; i < n; ++i) {
-    const auto at = static_cast<std::size_t>(i), of_sample = static_cast<std::size_t>(i % length);
-    const bool real = of_sample < tokens.size();
-    if (real) ids[at] = tokens[of_sample];
-    positions[at] = first + i % length;
-    rows[at] = real ? row_id(i / length, positions[at]) : padding_row(positions[at]);
+  return cx;
+}
+
+std::vector<float> Evaluation::logits(std::span<const i32> tokens) {
+  Context cx = generating();
+  const i64 length = setup_.batch.sequence, seen = static_cast<i64>(tokens.size());
+  cx.seen = seen;
+  Rows rows{.first = seen - 1};
+  for (i64 i = 0; i < setup_.batch.rows(); ++i) {
+    const i64 position = i % length;
+    const bool real = position < seen;
+    rows.ids.push_back(real ? tokens[static_cast<std::size_t>(position)] : 0);
+    rows.rows.push_back(real ? row_id(i / length, position) : padding_row(position));
+    rows.positions.push_back(position);
   }
+  return forward(cx, rows).at(0);
+}
+
+std::vector<std::vector<float>> Evaluation::logits(std::span<const i32> tokens,
+                                                   SequenceCache& cache,
+                                                   const SequenceCache::Run& run) {
+  Context cx = generating();
+  require(static_cast<i64>(tokens.size()) == run.sequences * run.rows,
+          "a run over {} rows got {} tokens",
+          run.sequences * run.rows,
+          tokens.size());
+  cache.begin(cx, run);
+  cx.cache = &cache;
+  Rows rows{.first = run.rows - 1, .count = run.sequences};
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const i64 at = static_cast<i64>(i), sequence = run.first + at / run.rows;
+    rows.ids.push_back(tokens[i]);
+    rows.positions.push_back(cache.length(sequence) + at % run.rows);
+    rows.rows.push_back(row_id(sequence, rows.positions.back()));
+  }
+  std::vector<std::vector<float>> found = forward(cx, rows);
+  cache.advance();
+  return found;
+}
+
+void Evaluation::move(SequenceCache& cache, i64 from, i64 to) {
+  Context cx = rank_.context();
+  cache.move(cx, from, to);
+}
+
+std::vector<std::vector<float>> Evaluation::forward(Context& cx, const Rows& rows) {
+  ModelParts& parts = model_.parts();
+  const i64 n = static_cast<i64>(rows.ids.size());
   const auto load = [&](Context& c, int, Bundle& bundle) {
     const auto put = [&](std::string_view name, const std::vector<i64>& values) {
       const Tensor tensor = c.empty({n}, DType::i64);
       rank_.device->write(tensor, values.data());
       bundle[Slot{parts.slot(name)}] = tensor;
     };
-    put("tokens", ids);
-    put("row_ids", rows);
-    put("positions", positions);
+    put("tokens", rows.ids);
+    put("row_ids", rows.rows);
+    put("positions", rows.positions);
   };
-  std::vector<float> values;
+  const ProcessGroup& tensor = rank_.mesh->group(Axis::tensor);
+  i64 local = 0;  // of the vocabulary, on each rank
+  std::vector<float> parts_of_ranks;
   executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
-    const Tensor all = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
-    const Tensor row = all.slice(0, seen - 1, 1);
-    const ProcessGroup& tensor = mesh.group(Axis::tensor);
-    const i64 local = row.shape()[1], whole = local * tensor.size();
-    const Tensor wide = cx.empty({whole}, DType::fp32);
-    const Tensor own = wide.slice(0, tensor.index() * local, local);
-    ops::run(cx, CopyArgs{row.view({local}).arg(), own.arg()});
-    mesh.group(Axis::tensor).all_gather(*cx.stream, own, wide, "logits").wait(*cx.stream);
-    values.resize(static_cast<std::size_t>(whole));
-    rank_.device->read(wide, values.data());
+    const Tensor logits = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
+    local = logits.shape()[1];
+    const i64 own_size = rows.count * local;
+    const Tensor wide = cx.empty({own_size * tensor.size()}, DType::fp32);
+    const Tensor own = wide.slice(0, tensor.index() * own_size, own_size);
+    const Tensor wanted = logits.slice(0, rows.first, rows.count);
+    ops::run(cx, CopyArgs{wanted.arg(), own.view({rows.count, local}).arg()});
+    rank_.mesh->group(Axis::tensor).all_gather(*cx.stream, own, wide, "logits").wait(*cx.stream);
+    parts_of_ranks.resize(static_cast<std::size_t>(own_size * tensor.size()));
+    rank_.device->read(wide, parts_of_ranks.data());
   });
-  values.resize(static_cast<std::size_t>(setup_.model->vocabulary()));  // without padding
-  if (cache != nullptr) cache->advance(n);
-  return values;
+  std::vector<std::vector<float>> found(static_cast<std::size_t>(rows.count));
+  const i64 known = setup_.model->vocabulary();  // without padding
+  for (i64 row = 0; row < rows.count; ++row) {
+    std::vector<float>& values = found[static_cast<std::size_t>(row)];
+    for (i64 rank = 0; rank < tensor.size(); ++rank) {
+      const auto begin = parts_of_ranks.begin() + (rank * rows.count + row) * local;
+      values.insert(values.end(), begin, begin + local);
+    }
+    values.resize(static_cast<std::size_t>(known));
+  }
+  return found;
 }
 
 }  // namespace tessera

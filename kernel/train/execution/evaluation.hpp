@@ -8,6 +8,7 @@
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/setup/placed_model.hpp"
+#include "tessera/base/sequence_cache.hpp"
 
 namespace tessera {
 
@@ -21,16 +22,29 @@ class Evaluation {
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.
   double validate(i64 samples);
-  /// A cache for `logits`; none where some phase needs whole sequences.
-  std::unique_ptr<SequenceCache> make_cache() const;
+  /// A cache for `logits` of that many sequences; none where some phase needs whole sequences.
+  std::unique_ptr<SequenceCache> make_cache(i64 sequences) const;
   /// Runs the tokens of one sample without targets and returns the logits of the last one over the
-  /// unpadded vocabulary, the same on every rank. All ranks call it. With a cache they follow the
-  /// tokens that it holds and are kept there too; without, the sample is in every place of a
-  /// microbatch, padded to the sequence length, which changes nothing (Context::seen). For models
-  /// that neither pipeline nor context parallelism cuts.
-  std::vector<float> logits(std::span<const i32> tokens, SequenceCache* cache);
+  /// unpadded vocabulary, the same on every rank. All ranks call it. The sample is in every place
+  /// of a microbatch, padded to the sequence length, which changes nothing (Context::seen). For
+  /// models that neither pipeline nor context parallelism cuts.
+  std::vector<float> logits(std::span<const i32> tokens);
+  /// The same of each sequence of a run over the cache: the tokens, [sequences · rows], follow
+  /// those that it holds and are kept there too.
+  std::vector<std::vector<float>> logits(std::span<const i32> tokens,
+                                         SequenceCache& cache,
+                                         const SequenceCache::Run& run);
+  /// Puts one sequence of a cache in the place of another.
+  void move(SequenceCache& cache, i64 from, i64 to);
 
  private:
+  /// One forward pass over rows, and where the logits that are wanted are.
+  struct Rows {
+    i64 first = 0, count = 1;
+    std::vector<i64> ids = {}, rows = {}, positions = {};
+  };
+  std::vector<std::vector<float>> forward(Context& cx, const Rows& rows);
+  Context generating();
   const Plan& plan(int microbatches);
   Tensor validation_weights(i64 samples, int microbatches) const;
 

@@ -31,12 +31,13 @@ void check_meaning(const std::string& folder, const CheckpointInfo& info, const 
 Generator::Generator(const Resolved& config,
                      const PluginHost& plugins,
                      const std::string& folder,
-                     int threads)
+                     int threads,
+                     i64 places)
     : setup_(derive_setup(config, plugins, 1, DataUse::none)),
       rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
       model_(rank_, setup_, {.forward_only = true}),
       evaluation_(model_),
-      sampler_(evaluation_, setup_),
+      sampler_(evaluation_, setup_, places),
       ends_(end_tokens(setup_)) {
   LookAhead ahead;
   ahead.add(model_.chunks());

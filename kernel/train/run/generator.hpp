@@ -10,10 +10,12 @@ namespace tessera {
 class Generator {
  public:
   /// Loads the parameters of the checkpoint in `folder`. Configuration and plugins outlive it.
+  /// `places`: sequences that it continues together, at most.
   Generator(const Resolved& config,
             const PluginHost& plugins,
             const std::string& folder,
-            int threads);
+            int threads,
+            i64 places = 1);
   const Tokenizer& tokenizer() const { return *setup_.tokenizer; }
   TextSampler& sampler() { return sampler_; }
   /// Tokens that end a text.

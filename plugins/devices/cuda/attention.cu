@@ -39,9 +39,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
   const T* keys = k.of(sample, kv_head);
   const T* values = v.of(sample, kv_head);
   const i64 last = first + Tile::kRows < call.queries ? first + Tile::kRows : call.queries;
-  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
-  const Visible sees(call, first, 0);
-  const auto scale = static_cast<V>(call.scale);
+  const Seen seen = call.seen(sample, first, last);
+  const auto scale = static_cast<V>(call.spec.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
 
   Tile::load_own(memory.queries, q, q.of(sample, head), first, call.queries, call.features);
@@ -52,13 +51,14 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
     total[i] = 0;
     TESSERA_UNROLL for (int c = 0; c < Tile::kSumsEach; ++c) sums[i][c] = 0;
   }
-  for (i64 key = 0; key < seen_by_last; key += Tile::kColumns) {
+  for (i64 key = seen.some.begin / Tile::kColumns * Tile::kColumns; key < seen.some.end;
+       key += Tile::kColumns) {
     __syncthreads();
-    Tile::load_others(memory.others, k, keys, key, seen_by_last, call.features);
+    Tile::load_others(memory.others, k, keys, key, seen.some.end, call.features);
     __syncthreads();
     typename Tile::Scores scores;
     Tile::multiply(scores, memory.queries, memory.others, call.features);
-    const Visible visible(call, first, key);
+    const Visible visible(call, sample, first, key);
     TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
       V most = largest[i];
       TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
         most = larger(most, scores[i][j]);
       }
       most = row_max(most);
-      const V shift = sees(row(i), 0) ? most : V(0);  // else e^(-inf - -inf)
+      // No key seen so far: not e^(-inf - -inf).
+      const V shift = most == -std::numeric_limits<V>::infinity() ? V(0) : most;
       const V shrinks = exponential(largest[i] - shift);
       largest[i] = most;
       V sum = 0;
@@ -86,19 +87,20 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
     }
     Tile::store(memory.weights, scores);
     __syncthreads();
-    Tile::load_others(memory.others, v, values, key, seen_by_last, call.features);
+    Tile::load_others(memory.others, v, values, key, seen.some.end, call.value_features);
     __syncthreads();
-    const bool all = seen_by_first == seen_by_last || key + Tile::kColumns <= seen_by_first;
+    const bool all = !seen.hides(key, key + Tile::kColumns);
     Tile::add_products(sums, memory.weights, memory.others, all, visible);
   }
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
     const i64 query = first + row(i);
     if (query >= call.queries) continue;
-    const bool sees_any = sees(row(i), 0);
+    const KeyRange range = call.keys_of(sample, query);
+    const bool sees_any = range.begin < range.end;
     const V factor = sees_any ? 1 / total[i] : V(0);
     TESSERA_UNROLL for (int c = 0; c < Tile::kSumsEach; ++c) sums[i][c] *= factor;
     T* to = out.of(sample, head) + query * out.position;
-    Tile::store_row(to, sums[i], call.features, out.aligned);
+    Tile::store_row(to, sums[i], call.value_features, out.aligned);
     if (column_lane() == 0) {
       lse[(sample * call.heads + head) * call.queries + query] =
           sees_any ? largest[i] + log(total[i]) : -std::numeric_limits<V>::infinity();
@@ -138,7 +140,7 @@ __global__ void merge(Positions<const T> part,
 
 template <>
 i64 Workspace<AttentionArgs>::bytes(const AttentionArgs& args) {
-  require_features(args.kName, args.q);
+  require_features(args);
   return 0;
 }
 
@@ -148,7 +150,7 @@ void run(const AttentionArgs& args, void*, cudaStream_t stream) {
   if (dtype_size(args.q.dtype) == 2) return run_on_tensor_cores(args, stream);
   const Call call(args);
   with_wide(args.q.dtype, [&]<class T>(T) {
-    with_features<T>(call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+    with_features<T>(call, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
       using V = Compute<T>;
       const i64 tiles = blocks_for(call.queries, ForwardTiles<V, kFeatures>::kRows);
       launch(forward<T, kFeatures>,

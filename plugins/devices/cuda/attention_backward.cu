@@ -49,13 +49,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
   const T* keys = in.k.of(sample, kv_head);
   const T* values = in.v.of(sample, kv_head);
   const i64 last = first + Tile::kRows < call.queries ? first + Tile::kRows : call.queries;
-  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
-  const auto scale = static_cast<V>(call.scale);
+  const Seen seen = call.seen(sample, first, last);
+  const auto scale = static_cast<V>(call.spec.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
 
   Tile::load_own(memory.own[0], in.q, in.q.of(sample, head), first, call.queries, call.features);
   Tile::load_own(
-      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.features);
+      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.value_features);
   __syncthreads();
   typename Tile::Sums sums;
   V lse[Tile::kRowsEach], delta[Tile::kRowsEach];
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
     const bool inside = query < call.queries;
     const T* out = in.out.of(sample, head) + query * in.out.position;
     V product = 0;
-    for (int f = column_lane(); inside && f < call.features; f += kColumnLanes) {
+    for (int f = column_lane(); inside && f < call.value_features; f += kColumnLanes) {
       product += memory.own[1][row(i) * Tile::kStride + f] * widen(out[f]);
     }
     delta[i] = row_sum(product);
@@ -73,15 +73,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
     lse[i] = inside ? in.lse[at] : V(0);
     if (inside && column_lane() == 0) deltas[at] = delta[i];
   }
-  for (i64 key = 0; key < seen_by_last; key += Tile::kColumns) {
+  for (i64 key = seen.some.begin / Tile::kColumns * Tile::kColumns; key < seen.some.end;
+       key += Tile::kColumns) {
     __syncthreads();
-    Tile::load_others(memory.others[0], in.k, keys, key, seen_by_last, call.features);
-    Tile::load_others(memory.others[1], in.v, values, key, seen_by_last, call.features);
+    Tile::load_others(memory.others[0], in.k, keys, key, seen.some.end, call.features);
+    Tile::load_others(memory.others[1], in.v, values, key, seen.some.end, call.value_features);
     __syncthreads();
     typename Tile::Scores scores, grads;
     Tile::multiply(scores, memory.own[0], memory.others[0], call.features);
-    Tile::multiply(grads, memory.own[1], memory.others[1], call.features);
-    const Visible visible(call, first, key);
+    Tile::multiply(grads, memory.own[1], memory.others[1], call.value_features);
+    const Visible visible(call, sample, first, key);
     TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
       if (call.drops() && first + row(i) < call.queries) {
         Kept kept(call, sample, head, first + row(i));
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
       }
     }
     Tile::store(memory.weights, scores);
-    const bool all = seen_by_first == seen_by_last || key + Tile::kColumns <= seen_by_first;
+    const bool all = !seen.hides(key, key + Tile::kColumns);
     Tile::add_products(sums, memory.weights, memory.others[0], all, visible);
   }
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
@@ -119,15 +120,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
   const HeadTile block(call.samples, call.kv_heads);
   const i64 first = block.tile * Tile::kRows, sample = block.sample, kv_head = block.head;
   const i64 group = call.heads / call.kv_heads;
-  const auto scale = static_cast<V>(call.scale);
+  const auto scale = static_cast<V>(call.spec.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
   const i64 last = first + Tile::kRows < call.keys ? first + Tile::kRows : call.keys;
-  // The first query that sees one of these keys.
-  i64 first_query = call.causal && first > call.causal_offset ? first - call.causal_offset : 0;
-  first_query = first_query / Tile::kColumns * Tile::kColumns;
+  const KeyRange queries_here = call.queries_of(first, last);
 
   Tile::load_own(memory.own[0], in.k, in.k.of(sample, kv_head), first, call.keys, call.features);
-  Tile::load_own(memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.features);
+  Tile::load_own(
+      memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.value_features);
   typename Tile::Sums k_sums, v_sums;
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
     TESSERA_UNROLL for (int c = 0; c < Tile::kSumsEach; ++c) k_sums[i][c] = v_sums[i][c] = 0;
@@ -136,17 +136,22 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
     const T* queries = in.q.of(sample, head);
     const T* out_grads = in.grad.of(sample, head);
     const i64 statistics = (sample * call.heads + head) * call.queries;
-    for (i64 query = first_query; query < call.queries; query += Tile::kColumns) {
+    for (i64 query = queries_here.begin / Tile::kColumns * Tile::kColumns; query < queries_here.end;
+         query += Tile::kColumns) {
+      const i64 end = query + Tile::kColumns < call.queries ? query + Tile::kColumns : call.queries;
+      const Seen seen = call.seen(sample, query, end);
+      if (seen.some.begin >= last || seen.some.end <= first) continue;
       __syncthreads();
       Tile::load_others(memory.others[0], in.q, queries, query, call.queries, call.features);
-      Tile::load_others(memory.others[1], in.grad, out_grads, query, call.queries, call.features);
+      Tile::load_others(
+          memory.others[1], in.grad, out_grads, query, call.queries, call.value_features);
       __syncthreads();
       typename Tile::Scores scores, grads;
       Tile::multiply(scores, memory.own[0], memory.others[0], call.features);
-      Tile::multiply(grads, memory.own[1], memory.others[1], call.features);
-      const Visible visible(call, query, first);
+      Tile::multiply(grads, memory.own[1], memory.others[1], call.value_features);
+      const Visible visible(call, sample, query, first);
       const auto sees = [&](int r, int column) { return visible(column, r); };
-      const bool all = call.visible(query) >= last;
+      const bool all = seen.all.begin <= first && seen.all.end >= last;
       TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
         const i64 i = query + Tile::column(j);
         const bool inside = i < call.queries;
@@ -177,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
                     k_grad.aligned);
     Tile::store_row(v_grad.of(sample, kv_head) + key * v_grad.position,
                     v_sums[i],
-                    call.features,
+                    call.value_features,
                     v_grad.aligned);
   }
 }
@@ -187,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
 /// delta [samples, heads, queries]: the first pass leaves it to the second.
 template <>
 i64 Workspace<AttentionBackwardArgs>::bytes(const AttentionBackwardArgs& args) {
-  require_features(args.kName, args.q);
+  require_features(args);
   return args.lse.elements() * dtype_size(args.lse.dtype);
 }
 
@@ -198,10 +203,10 @@ void run(const AttentionBackwardArgs& args, void* workspace, cudaStream_t stream
     return run_on_tensor_cores(args, static_cast<float*>(workspace), stream);
   }
   with_wide(args.q.dtype, [&]<class T>(T) {
-    with_features<T>(args.q.shape[3], [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+    const Inputs<T> in(args);
+    with_features<T>(in.call, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
       using V = Compute<T>;
       using Tile = BackwardTiles<V, kFeatures>;
-      const Inputs<T> in(args);
       const LaunchShape shape{.threads = kThreads,
                               .shared_bytes = sizeof(BackwardMemory<V, kFeatures>)};
       LaunchShape of_queries = shape, of_keys = shape;

@@ -65,41 +65,47 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   const i64 first = block.last_first() * kQueries, sample = block.sample, head = block.head;
   const i64 kv_head = head / (call.heads / call.kv_heads);
   const i64 last = first + kQueries < call.queries ? first + kQueries : call.queries;
-  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
-  const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
+  const Seen seen = call.seen(sample, first, last);
+  const i64 first_key = seen.some.begin / kKeys * kKeys;
+  const int features = padded(call.features), value_features = padded(call.value_features);
+  const float scale = static_cast<float>(call.spec.scale) * kLog2e<float>;
   const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
   const bool busy = first + tensor_tiles::warp() * kPart < call.queries;
   const int own = tensor_tiles::warp() * kPart * Tiles::kStride;
 
   const auto fetch_keys = [&](i64 key, int stage) {
-    if (key < seen_by_last) {
+    if (key < seen.some.end) {
       Tiles::template fetch<Order::fours, kKeys>(memory.others[stage][0],
                                                  in.k,
                                                  in.k.of(sample, kv_head),
                                                  key,
-                                                 seen_by_last,
+                                                 seen.some.end,
                                                  call.features);
       Tiles::template fetch<Order::fours, kKeys>(memory.others[stage][1],
                                                  in.v,
                                                  in.v.of(sample, kv_head),
                                                  key,
-                                                 seen_by_last,
-                                                 call.features);
+                                                 seen.some.end,
+                                                 call.value_features);
     }
     commit_copies();
   };
   Tiles::template fetch<Order::plain, kQueries>(
       memory.own[0], in.q, in.q.of(sample, head), first, call.queries, call.features);
   Tiles::template fetch<Order::plain, kQueries>(
-      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.features);
+      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.value_features);
   commit_copies();
-  fetch_keys(0, 0);
+  fetch_keys(first_key, 0);
   wait_for_copies<1>();
   __syncthreads();
   float lse[2] = {}, delta[2];
-  row_products<T, Tiles::kStride>(
-      delta, memory.own[1], in.out, in.out.of(sample, head), first, call.queries, call.features);
+  row_products<T, Tiles::kStride>(delta,
+                                  memory.own[1],
+                                  in.out,
+                                  in.out.of(sample, head),
+                                  first,
+                                  call.queries,
+                                  call.value_features);
   TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
     const i64 query = first + row<Order::plain>(2 * i);
     if (query >= call.queries) continue;
@@ -109,17 +115,17 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   }
   Fragments<kFeatures> sums = {};
   int stage = 0;
-  for (i64 key = 0; key < seen_by_last; key += kKeys, stage ^= 1) {
+  for (i64 key = first_key; key < seen.some.end; key += kKeys, stage ^= 1) {
     wait_for_copies<0>();
     __syncthreads();  // this stage is here, and the other one has been read
     fetch_keys(key + kKeys, stage ^ 1);
     T* keys = memory.others[stage][0];
     Fragments<kKeys> scores = {}, grads = {};
-    const Visible visible(call, first, key);
+    const Visible visible(call, sample, first, key);
     if (busy) {
       const u32 keeps = keeps_of_queries<kKeys / kPart>(call, sample, head, first, key);
       Tiles::multiply(scores, memory.own[0] + own, keys, features);
-      Tiles::multiply(grads, memory.own[1] + own, memory.others[stage][1], features);
+      Tiles::multiply(grads, memory.own[1] + own, memory.others[stage][1], value_features);
       TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
         const int query = row<Order::plain>(2 * i);
         TESSERA_UNROLL for (int p = 0; p < kKeys / kPart; ++p) {
@@ -134,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
         }
       }
     }
-    if (key + kKeys > seen_by_first && seen_by_first < seen_by_last) {
+    if (seen.hides(key, key + kKeys)) {
       keep_from_hidden<T, kFeatures, kKeys>(keys, sums, 0, features, [&](int p, int h, int c) {
         return visible(row<Order::plain>(c), column<Order::fours>(p, h, c));
       });
@@ -145,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   if (!busy) return;
   TESSERA_UNROLL for (int n = 0; n < kFeatures / kPart; ++n) {
     TESSERA_UNROLL for (int c = 0; c < 8; ++c) {
-      sums[n][c / 4][c % 4] *= static_cast<float>(call.scale);
+      sums[n][c / 4][c % 4] *= static_cast<float>(call.spec.scale);
     }
   }
   Tiles::template store<Order::plain>(memory.own[0] + own,
@@ -173,17 +179,37 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
   const HeadTile block(call.samples, call.kv_heads);
   const i64 first = block.tile * Memory::kOwn, sample = block.sample, kv_head = block.head;
   const i64 group = call.heads / call.kv_heads;
-  const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
+  const int features = padded(call.features), value_features = padded(call.value_features);
+  const float scale = static_cast<float>(call.spec.scale) * kLog2e<float>;
   const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
   // The warp's keys within the block, and the first feature of its sums.
   const int part = tensor_tiles::warp() / kShared,
             at = tensor_tiles::warp() % kShared * kSums * kPart;
-  const bool busy = first + part * kPart < call.keys && at < features;
+  const bool busy = first + part * kPart < call.keys && (at < features || at < value_features);
   const int own = part * kPart * Tiles::kStride;
-  // The first query that sees one of these keys.
-  i64 first_query = call.causal && first > call.causal_offset ? first - call.causal_offset : 0;
-  first_query = first_query / kQueries * kQueries;
+  const i64 last = first + Memory::kOwn < call.keys ? first + Memory::kOwn : call.keys;
+  const KeyRange queries_here = call.queries_of(first, last);
+  const i64 first_query = queries_here.begin / kQueries * kQueries,
+            heads_end = (kv_head + 1) * group;
+  const auto seen_by = [&](i64 query) {
+    return call.seen(
+        sample, query, query + kQueries < call.queries ? query + kQueries : call.queries);
+  };
+  // The next tile of queries, of this head or a later one, of which some see these keys.
+  const auto advance = [&](i64& head, i64& query) {
+    while (head < heads_end) {
+      if (query >= queries_here.end) {
+        query = first_query;
+        if (++head == heads_end || first_query >= queries_here.end) {
+          head = heads_end;
+          return;
+        }
+      }
+      const Seen seen = seen_by(query);
+      if (seen.some.begin < last && seen.some.end > first) return;
+      query += kQueries;
+    }
+  };
 
   const auto fetch_queries = [&](i64 head, i64 query, int stage) {
     Tiles::template fetch<Order::plain, kQueries>(
@@ -193,33 +219,31 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
                                                   in.grad.of(sample, head),
                                                   query,
                                                   call.queries,
-                                                  call.features);
+                                                  call.value_features);
   };
   Tiles::template fetch<Order::pairs, Memory::kOwn>(
       memory.own[0], in.k, in.k.of(sample, kv_head), first, call.keys, call.features);
   Tiles::template fetch<Order::pairs, Memory::kOwn>(
-      memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.features);
+      memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.value_features);
   i64 head = kv_head * group, query = first_query;
-  if (query < call.queries) fetch_queries(head, query, 0);
+  advance(head, query);
+  if (head < heads_end) fetch_queries(head, query, 0);
   commit_copies();
   float k_sums[kSums][2][4] = {}, v_sums[kSums][2][4] = {};
   int stage = 0;
-  while (query < call.queries && head < (kv_head + 1) * group) {
+  while (head < heads_end) {
     wait_for_copies<0>();
     __syncthreads();  // this stage is here, and the other one has been read
     const i64 of_head = head, of_query = query;
     query += kQueries;
-    if (query >= call.queries) {
-      query = first_query;
-      ++head;
-    }
-    if (head < (kv_head + 1) * group) fetch_queries(head, query, stage ^ 1);
+    advance(head, query);
+    if (head < heads_end) fetch_queries(head, query, stage ^ 1);
     commit_copies();
     T* queries = memory.others[stage][0];
     T* out_grads = memory.others[stage][1];
     stage ^= 1;
     Fragments<kQueries> scores = {}, grads = {};
-    const Visible visible(call, of_query, first);
+    const Visible visible(call, sample, of_query, first);
     const auto sees = [&](int p, int h, int c) {
       const int i = column<Order::plain>(p, h, c);
       const int j = part * kPart + fragment_row() * 2 + c / 2;
@@ -229,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
       const u32 keeps = keeps_of_keys<kQueries / kPart>(
           call, sample, of_head, of_query, first + part * kPart + fragment_row() * 2);
       Tiles::multiply(scores, memory.own[0] + own, queries, features);
-      Tiles::multiply(grads, memory.own[1] + own, out_grads, features);
+      Tiles::multiply(grads, memory.own[1] + own, out_grads, value_features);
       const i64 statistics = (sample * call.heads + of_head) * call.queries;
       TESSERA_UNROLL for (int p = 0; p < kQueries / kPart; ++p) {
         TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
@@ -251,13 +275,13 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
         }
       }
     }
-    const i64 all = first + Memory::kOwn < call.keys ? first + Memory::kOwn : call.keys;
-    if (call.visible(of_query) < all) {
-      keep_from_hidden<T, kFeatures, kQueries>(out_grads, v_sums, at, features, sees);
+    const KeyRange all = seen_by(of_query).all;
+    if (all.begin > first || all.end < last) {
+      keep_from_hidden<T, kFeatures, kQueries>(out_grads, v_sums, at, value_features, sees);
       keep_from_hidden<T, kFeatures, kQueries>(queries, k_sums, at, features, sees);
     }
     if (busy) {
-      Tiles::add_products(v_sums, scores, out_grads + at, features - at);
+      Tiles::add_products(v_sums, scores, out_grads + at, value_features - at);
       Tiles::add_products(k_sums, grads, queries + at, features - at);
     }
   }
@@ -266,21 +290,21 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
   if (!busy) return;
   TESSERA_UNROLL for (int n = 0; n < kSums; ++n) {
     TESSERA_UNROLL for (int c = 0; c < 8; ++c) {
-      k_sums[n][c / 4][c % 4] *= static_cast<float>(call.scale);
+      k_sums[n][c / 4][c % 4] *= static_cast<float>(call.spec.scale);
       v_sums[n][c / 4][c % 4] *= kept_factor;
     }
   }
-  const auto store = [&](T* tile, const auto& sums, const Positions<T>& to) {
+  const auto store = [&](T* tile, const auto& sums, const Positions<T>& to, int width) {
     Tiles::template store<Order::pairs>(tile + own + at,
                                         sums,
                                         to,
                                         to.of(sample, kv_head) + at,
                                         first + part * kPart,
                                         call.keys,
-                                        call.features - at);
+                                        width - at);
   };
-  store(memory.own[0], k_sums, k_grad);
-  store(memory.own[1], v_sums, v_grad);
+  store(memory.own[0], k_sums, k_grad, call.features);
+  store(memory.own[1], v_sums, v_grad, call.value_features);
 }
 
 }  // namespace
@@ -289,7 +313,7 @@ void run_on_tensor_cores(const AttentionBackwardArgs& args, float* deltas, cudaS
   with_narrow(args.q.dtype, [&]<class T>(T) {
     const Inputs<T> in(args);
     const Call& call = in.call;
-    with_features<T>(call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+    with_features<T>(call, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
       launch(queries_on_tensor_cores<T, kFeatures>,
              {.blocks = blocks_for(call.queries, kQueries) * call.samples * call.heads,
               .threads = kThreads,

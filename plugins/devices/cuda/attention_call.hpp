@@ -1,5 +1,7 @@
 #pragma once
 // What all kernels of attention know: where heads lie, who sees whom, what is dropped.
+#include <algorithm>
+
 #include "packs.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/random.hpp"
@@ -29,17 +31,26 @@ struct Positions {
   __device__ T* of(i64 s, i64 h) const { return data + s * sample + h * head; }
 };
 
+/// What the queries of a tile see: some of them see keys of `some` only, all of them those of
+/// `all`.
+struct Seen {
+  KeyRange some, all;
+  /// Does a tile of keys [first, end) have one that a query of the tile does not see? Keys after
+  /// the last one that some see are not loaded and do not count.
+  __device__ bool hides(i64 first, i64 end) const {
+    return first < all.begin || (end > all.end && all.end < some.end);
+  }
+};
+
 /// What all kernels of a call know.
 struct Call {
   i64 samples, queries, keys, heads, kv_heads;
-  int features;
-  double scale;
-  bool causal;
-  i64 causal_offset;
+  int features, value_features;
+  AttentionSpec spec;
+  const i32 *first_keys, *last_keys;  ///< [samples, queries]; none: no limits of a query's own
   // Dropout: a score is kept where its random word is less than this.
   double kept_factor;
-  u64 threshold, key;
-  i64 head_offset, key_offset;
+  u64 threshold;
   const i64* row_ids;  ///< none: nothing is dropped
 
   template <class Args>
@@ -50,22 +61,53 @@ struct Call {
         heads(args.q.shape[2]),
         kv_heads(args.k.shape[2]),
         features(static_cast<int>(args.q.shape[3])),
-        scale(args.spec.scale),
-        causal(args.spec.causal),
-        causal_offset(args.spec.causal_offset),
+        value_features(static_cast<int>(args.v.shape[3])),
+        spec(args.spec),
+        first_keys(limit(args.first)),
+        last_keys(limit(args.last)),
         kept_factor(1 / (1 - args.spec.dropout)),
         threshold(keep_threshold(args.spec.dropout)),
-        key(args.spec.key),
-        head_offset(args.spec.head_offset),
-        key_offset(args.spec.key_offset),
         row_ids(args.spec.dropout > 0 ? args.row_ids.template as<const i64>() : nullptr) {}
 
   __device__ bool drops() const { return row_ids != nullptr; }
-  /// How many keys a query sees: the first ones.
-  __device__ i64 visible(i64 query) const {
-    if (!causal) return keys;
-    const i64 seen = query + causal_offset + 1;
-    return seen < 0 ? 0 : (seen < keys ? seen : keys);
+  __device__ bool limited() const { return first_keys != nullptr || last_keys != nullptr; }
+  /// The keys that a query sees.
+  __device__ KeyRange keys_of(i64 sample, i64 query) const {
+    const i64 at = sample * queries + query;
+    return visible_keys(spec,
+                        query,
+                        keys,
+                        first_keys == nullptr ? nullptr : first_keys + at,
+                        last_keys == nullptr ? nullptr : last_keys + at);
+  }
+  /// What queries [from, to) see. Without limits of their own the first and the last one tell.
+  __device__ Seen seen(i64 sample, i64 from, i64 to) const {
+    const KeyRange of_first = keys_of(sample, from), of_last = keys_of(sample, to - 1);
+    Seen seen = {{of_first.begin, of_last.end}, {of_last.begin, of_first.end}};
+    if (!limited()) return seen;
+    seen = {{keys, 0}, {0, keys}};
+    for (i64 query = from; query < to; ++query) {
+      const KeyRange range = keys_of(sample, query);
+      if (range.begin < range.end) {
+        seen.some.begin = range.begin < seen.some.begin ? range.begin : seen.some.begin;
+        seen.some.end = range.end > seen.some.end ? range.end : seen.some.end;
+      }
+      seen.all.begin = range.begin > seen.all.begin ? range.begin : seen.all.begin;
+      seen.all.end = range.end < seen.all.end ? range.end : seen.all.end;
+    }
+    return seen;
+  }
+  /// The queries that may see some of the keys [first, last), but for limits of their own.
+  __device__ KeyRange queries_of(i64 first, i64 last) const {
+    if (!spec.causal) return {0, queries};
+    const i64 begin = first - spec.causal_offset;
+    const i64 end = spec.window > 0 ? last + spec.window - spec.causal_offset - 1 : queries;
+    return {begin > 0 ? begin : 0, end < queries ? end : queries};
+  }
+
+ private:
+  static const i32* limit(const TensorArg& arg) {
+    return arg.rank > 0 ? arg.as<const i32>() : nullptr;
   }
 };
 
@@ -85,12 +127,21 @@ struct HeadTile {
 /// Which scores of a tile are visible, in numbers that fit registers.
 class Visible {
  public:
-  __device__ Visible(const Call& call, i64 first_query, i64 first_key)
-      : keys_(bounded(call.keys - first_key)),
-        ahead_(call.causal ? bounded(first_query + call.causal_offset + 1 - first_key) : kFar) {}
+  __device__ Visible(const Call& call, i64 sample, i64 first_query, i64 first_key)
+      : call_(call),
+        sample_(sample),
+        first_query_(first_query),
+        first_key_(first_key),
+        limited_(call.limited()),
+        keys_(bounded(call.keys - first_key)) {
+    const i64 ahead = first_query + call.spec.causal_offset + 1 - first_key;
+    if (call.spec.causal) ahead_ = bounded(ahead);
+    if (call.spec.causal && call.spec.window > 0) behind_ = bounded(ahead - call.spec.window);
+  }
   /// Does the tile's query see its key?
   __device__ __forceinline__ bool operator()(int query, int key) const {
-    return key < keys_ && key < ahead_ + query;
+    if (limited_) return in_limits(query, key);
+    return key < keys_ && key < ahead_ + query && key >= behind_ + query;
   }
 
  private:
@@ -98,7 +149,16 @@ class Visible {
   static __device__ int bounded(i64 value) {
     return static_cast<int>(value < -kFar ? -kFar : (value > kFar ? kFar : value));
   }
-  int keys_, ahead_;
+  __device__ bool in_limits(int query, int key) const {
+    if (first_query_ + query >= call_.queries) return false;
+    const KeyRange range = call_.keys_of(sample_, first_query_ + query);
+    return first_key_ + key >= range.begin && first_key_ + key < range.end;
+  }
+
+  const Call& call_;
+  i64 sample_, first_query_, first_key_;
+  bool limited_;
+  int keys_, ahead_ = kFar, behind_ = -kFar;
 };
 
 /// Which probabilities of a query are kept. A call of Philox has the words of four neighbours, so
@@ -108,12 +168,12 @@ class Kept {
   __device__ Kept(const Call& call, i64 sample, i64 head, i64 query)
       : call_(call),
         row_(call.drops() ? call.row_ids[sample * call.queries + query] : 0),
-        head_(call.head_offset + head) {}
+        head_(call.spec.head_offset + head) {}
   __device__ bool operator()(i64 key) {
-    const i64 j = call_.key_offset + key;
+    const i64 j = call_.spec.key_offset + key;
     if (j >> 2 != four_) {
       four_ = j >> 2;
-      words_ = Philox::words(call_.key, attention_counter(row_, head_, j));
+      words_ = Philox::words(call_.spec.key, attention_counter(row_, head_, j));
     }
     // Not words_[j % 4]: an index that the compiler does not know puts them into memory.
     const u32 even = (j & 2) != 0 ? words_[2] : words_[0],
@@ -161,19 +221,22 @@ struct Inputs {
 
 /// The largest heads that kernels have tiles for.
 constexpr i64 most_features(DType dtype) { return dtype == DType::fp64 ? 128 : 256; }
-inline void require_features(std::string_view operation, const TensorArg& q) {
-  const i64 most = most_features(q.dtype), features = q.shape[3];
+template <class Args>
+void require_features(const Args& args) {
+  const i64 most = most_features(args.q.dtype);
+  const i64 features = std::max(args.q.shape[3], args.v.shape[3]);
   require(features <= most,
           "{} on cuda is for heads of up to {} features in {}, has {}",
-          operation,
+          Args::kName,
           most,
-          dtype_name(q.dtype),
+          dtype_name(args.q.dtype),
           features);
 }
 
 /// Calls f with the smallest size of tiles that holds a head, as a std::integral_constant.
 template <class T, class F>
-void with_features(i64 features, F&& f) {
+void with_features(const Call& call, F&& f) {
+  const int features = std::max(call.features, call.value_features);
   if (features <= 64) return f(std::integral_constant<int, 64>{});
   if (features <= 128) return f(std::integral_constant<int, 128>{});
   if constexpr (sizeof(T) < sizeof(double)) f(std::integral_constant<int, 256>{});

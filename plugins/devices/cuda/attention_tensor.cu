@@ -36,34 +36,34 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   const T* keys = k.of(sample, kv_head);
   const T* values = v.of(sample, kv_head);
   const i64 last = first + kQueries < call.queries ? first + kQueries : call.queries;
-  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
-  const Visible sees(call, first, 0);
-  const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
+  const Seen seen = call.seen(sample, first, last);
+  const i64 first_key = seen.some.begin / kKeys * kKeys;
+  const int features = padded(call.features), value_features = padded(call.value_features);
+  const float scale = static_cast<float>(call.spec.scale) * kLog2e<float>;
   // A warp without queries only helps to copy.
   const bool busy = first + tensor_tiles::warp() * kPart < call.queries;
   T* own = memory.queries + tensor_tiles::warp() * kPart * Tiles::kStride;
 
   Fragments<kFeatures> sums = {};
   float largest[2] = {-kInfinity, -kInfinity}, total[2] = {};
-  if (seen_by_last > 0) {
+  if (first_key < seen.some.end) {
     Tiles::template fetch<Order::plain, kQueries>(
         memory.queries, q, q.of(sample, head), first, call.queries, call.features);
     Tiles::template fetch<Order::fours, kKeys>(
-        memory.keys, k, keys, 0, seen_by_last, call.features);
+        memory.keys, k, keys, first_key, seen.some.end, call.features);
   }
   commit_copies();
-  for (i64 key = 0; key < seen_by_last; key += kKeys) {
+  for (i64 key = first_key; key < seen.some.end; key += kKeys) {
     wait_for_copies<0>();
     __syncthreads();  // the keys are here, and the last values have been read
     Tiles::template fetch<Order::fours, kKeys>(
-        memory.values, v, values, key, seen_by_last, call.features);
+        memory.values, v, values, key, seen.some.end, call.value_features);
     commit_copies();
     Fragments<kKeys> scores = {};
-    const Visible visible(call, first, key);
+    const Visible visible(call, sample, first, key);
     if (busy) {
       Tiles::multiply(scores, own, memory.keys, features);
-      const bool some_hidden = key + kKeys > seen_by_first;
+      const bool some_hidden = key < seen.all.begin || key + kKeys > seen.all.end;
       TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
         const int query = row<Order::plain>(2 * i);
         float most = largest[i];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
           most = larger(most, score);
         });
         most = quad_max(most);
-        const float shift = sees(query, 0) ? most : 0;  // else e^(-inf - -inf)
+        const float shift = most == -kInfinity ? 0 : most;  // else e^(-inf - -inf)
         const float shrinks = exp2f(largest[i] - shift);
         largest[i] = most;
         float sum = 0;
@@ -102,25 +102,26 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
     }
     wait_for_copies<0>();
     __syncthreads();  // the values are here, and the keys have been read
-    if (key + kKeys < seen_by_last) {
+    if (key + kKeys < seen.some.end) {
       Tiles::template fetch<Order::fours, kKeys>(
-          memory.keys, k, keys, key + kKeys, seen_by_last, call.features);
+          memory.keys, k, keys, key + kKeys, seen.some.end, call.features);
     }
     commit_copies();
-    if (key + kKeys > seen_by_first && seen_by_first < seen_by_last) {
+    if (seen.hides(key, key + kKeys)) {
       keep_from_hidden<T, kFeatures, kKeys>(
-          memory.values, sums, 0, features, [&](int p, int h, int c) {
+          memory.values, sums, 0, value_features, [&](int p, int h, int c) {
             return visible(row<Order::plain>(c), column<Order::fours>(p, h, c));
           });
     }
-    if (busy) Tiles::add_products(sums, scores, memory.values, features);
+    if (busy) Tiles::add_products(sums, scores, memory.values, value_features);
   }
   if (!busy) return;
   const float kept_factor = call.drops() ? static_cast<float>(call.kept_factor) : 1;
   TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
     const int local = row<Order::plain>(2 * i);
     const i64 query = first + local;
-    const bool sees_any = sees(local, 0);
+    const KeyRange range = query < call.queries ? call.keys_of(sample, query) : KeyRange{0, 0};
+    const bool sees_any = range.begin < range.end;
     const float factor = kept_factor / total[i];
     TESSERA_UNROLL for (int n = 0; n < kFeatures / kPart; ++n) {
       TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
                                       out.of(sample, head),
                                       first + tensor_tiles::warp() * kPart,
                                       call.queries,
-                                      call.features);
+                                      call.value_features);
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
 void run_on_tensor_cores(const AttentionArgs& args, cudaStream_t stream) {
   const Call call(args);
   with_narrow(args.q.dtype, [&]<class T>(T) {
-    with_features<T>(call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+    with_features<T>(call, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
       launch(forward_on_tensor_cores<T, kFeatures>,
              {.blocks = blocks_for(call.queries, kQueries) * call.samples * call.heads,
               .threads = kThreads,

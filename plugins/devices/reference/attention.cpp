@@ -29,33 +29,33 @@ class Forward {
   void query(i64 sample, i64 head, i64 i, double* weights) const {
     const AttentionSpec& spec = args_.spec;
     const i64 kv_head = head / (heads_ / args_.k.shape[2]);
-    const i64 seen = visible_keys(spec, i, keys_);
+    const auto [begin, end] = keys_of(args_, sample, i);
     double largest = -std::numeric_limits<double>::infinity();
-    for (i64 j = 0; j < seen; ++j) {
+    for (i64 j = begin; j < end; ++j) {
       weights[j] = spec.scale * dot(q_, i, head, k_, j, kv_head, sample, features_);
       largest = std::max(largest, weights[j]);
     }
     double sum = 0;
-    for (i64 j = 0; j < seen; ++j) {
+    for (i64 j = begin; j < end; ++j) {
       weights[j] = std::exp(weights[j] - largest);
       sum += weights[j];
     }
-    for (i64 j = 0; j < seen; ++j) {
+    for (i64 j = begin; j < end; ++j) {
       weights[j] /= sum;
       if (spec.dropout > 0) {
         const i64 row = args_.row_ids.as<const i64>()[sample * queries_ + i];
         weights[j] *= attention_keep(spec, row, head, j);
       }
     }
-    for (i64 f = 0; f < features_; ++f) {
+    for (i64 f = 0; f < args_.v.shape[3]; ++f) {
       double value = 0;
-      for (i64 j = 0; j < seen; ++j) {
+      for (i64 j = begin; j < end; ++j) {
         value += weights[j] * static_cast<double>(v_(sample, j, kv_head, f));
       }
       out_(sample, i, head, f) = static_cast<T>(value);
     }
     args_.lse.as<Statistic<T>>()[(sample * heads_ + head) * queries_ + i] =
-        static_cast<Statistic<T>>(seen > 0 ? largest + std::log(sum) : largest);
+        static_cast<Statistic<T>>(begin < end ? largest + std::log(sum) : largest);
   }
 
   const AttentionArgs& args_;

@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include "elements.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/random.hpp"
@@ -40,9 +38,14 @@ double dot(const HeadVectors<A>& a,
   return sum;
 }
 
-/// How many of `keys` keys query `i` sees: it sees the first ones.
-inline i64 visible_keys(const AttentionSpec& spec, i64 i, i64 keys) {
-  return spec.causal ? std::clamp<i64>(i + spec.causal_offset + 1, 0, keys) : keys;
+/// The keys that query `i` of a sample sees.
+template <class Args>
+KeyRange keys_of(const Args& args, i64 sample, i64 i) {
+  const i64 at = sample * args.q.shape[1] + i;
+  const auto limit = [at](const TensorArg& of) {
+    return of.rank == 0 ? nullptr : of.template as<const i32>() + at;
+  };
+  return visible_keys(args.spec, i, args.k.shape[1], limit(args.first), limit(args.last));
 }
 
 /// What a probability is multiplied by: 0 when dropped, 1 / (1 - p) when kept.

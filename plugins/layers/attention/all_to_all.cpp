@@ -44,7 +44,7 @@ class HeadExchange {
     return x;
   }
 
-  /// Row ids of all positions.
+  /// What rows [n] of all positions have: row ids, limits.
   Tensor all_rows(Context& cx, const Tensor& rows, std::string_view name) const {
     const Tensor parts = cx.empty({group_->size(), rows.elements(), 1}, rows.dtype());
     group_->all_gather(*cx.stream, rows, parts, name).wait(*cx.stream);
@@ -127,21 +127,27 @@ Tensor all_to_all_attention(Context& cx,
                             const ContextAttention& attention) {
   const i64 ranks = attention.group->size(), here = attention.group->index();
   ops::AttentionShape shape = attention.shape;
-  const i64 q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
-  const HeadExchange projections(attention, {q, kv, kv}, attention.names->heads);
-  const HeadExchange results(attention, {q}, attention.names->positions);
+  const HeadExchange projections(
+      attention,
+      {shape.query_features(), shape.key_features(), shape.value_features()},
+      attention.names->heads);
+  const HeadExchange results(attention, {shape.result_features()}, attention.names->positions);
   shape.sequence *= ranks;
   shape.heads /= ranks;
   shape.kv_heads /= ranks;
   AttentionSpec spec = attention.spec;
   spec.head_offset += here * shape.heads;
+  const auto of_all = [&](const Tensor& here, const std::string& name) {
+    return here.defined() ? projections.all_rows(cx, here, name) : Tensor();
+  };
+  const ops::AttentionLimits& limits = attention.limits;
+  const ops::AttentionLimits all_limits = {of_all(limits.first, attention.names->first),
+                                           of_all(limits.last, attention.names->last)};
   Tensor all_rows;
-  if (spec.dropout > 0 && cx.training()) {
-    all_rows = projections.all_rows(cx, rows, attention.names->rows);
-  }
+  if (spec.dropout > 0 && cx.training()) all_rows = of_all(rows, attention.names->rows);
   const Tensor mine =
       record(cx, qkv, projections.to_heads(cx, qkv), projections, &HeadExchange::to_positions);
-  const Tensor out = ops::attention(cx, mine, all_rows, shape, spec);
+  const Tensor out = ops::attention(cx, mine, all_rows, shape, spec, all_limits);
   return record(cx, out, results.to_positions(cx, out), results, &HeadExchange::to_heads);
 }
 

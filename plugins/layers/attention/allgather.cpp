@@ -7,20 +7,19 @@
 namespace tessera {
 namespace {
 
-/// Keys and values, or their gradients, of all ranks: as they travel, [rank, half, k or v, block],
-/// or in the order of positions, [k or v, blocks].
+/// Keys and values, or their gradients, of all ranks: as they travel, [rank, half, elements], or in
+/// the order of positions, the block of all keys, then that of all values.
 class Gathered {
  public:
   Gathered(const ContextAttention& attention)
       : group_(*attention.group),
         names_(*attention.names),
-        layout_(attention.shape, group_.size()),
-        elements_(layout_.positions() * layout_.position_elements()) {}
+        layout_(attention.shape, group_.size()) {}
 
   Tensor gather(Context& cx, const Tensor& own) const {
     const Tensor parts = cx.empty(by_rank(), own.dtype());
     group_.all_gather(*cx.stream, own, parts, names_.keys).wait(*cx.stream);
-    Tensor all = cx.empty({2, elements_}, own.dtype());
+    Tensor all = cx.empty({elements()}, own.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all;
   }
@@ -34,21 +33,24 @@ class Gathered {
   }
   /// The keys and values of the first `positions` positions.
   Keys keys(const Tensor& all, i64 positions) const {
-    return {layout_.keys(all, 0, positions), layout_.keys(all, elements_, positions), 0};
+    return {layout_.keys(all, 0, positions), layout_.values(all, of_keys(), positions), 0};
   }
-  i64 elements() const { return elements_; }
+  i64 of_keys() const { return layout_.key_elements(layout_.positions()); }
+  i64 elements() const { return of_keys() + layout_.value_elements(layout_.positions()); }
 
  private:
-  Shape by_rank() const { return {layout_.ranks(), zigzag::kHalves, 2, layout_.block_elements()}; }
+  Shape by_rank() const { return {layout_.ranks(), zigzag::kHalves, layout_.half_elements()}; }
   template <class Move>
   void reorder(Move&& move, const Tensor& parts, const Tensor& all) const {
-    const i64 block = layout_.block_elements();
+    const i64 keys = layout_.key_elements(layout_.chunk()),
+              values = layout_.value_elements(layout_.chunk());
     for (i64 rank = 0; rank < layout_.ranks(); ++rank) {
       for (i64 half = 0; half < zigzag::kHalves; ++half) {
-        const i64 from = (rank * zigzag::kHalves + half) * 2 * block;
-        const i64 to = zigzag::chunk(layout_.ranks(), rank, half) * block;
-        move(strided(parts, from, {{2, block}, {block, 1}}),
-             strided(all, to, {{2, elements_}, {block, 1}}));
+        const i64 from = (rank * zigzag::kHalves + half) * layout_.half_elements();
+        const i64 chunk = zigzag::chunk(layout_.ranks(), rank, half);
+        move(strided(parts, from, {{keys, 1}}), strided(all, chunk * keys, {{keys, 1}}));
+        move(strided(parts, from + keys, {{values, 1}}),
+             strided(all, of_keys() + chunk * values, {{values, 1}}));
       }
     }
   }
@@ -56,7 +58,6 @@ class Gathered {
   ProcessGroup& group_;
   const ContextNames& names_;
   PackedLayout layout_;
-  i64 elements_;  // of all keys
 };
 
 Tensor backward(Context& cx,
@@ -67,14 +68,21 @@ Tensor backward(Context& cx,
   const Tensor keys = world.gather(cx, own);
   const Tensor key_gradients = cx.empty(keys.shape(), sum_dtype(keys.dtype()));
   QueryGradients gradients(cx, queries, gradient);
-  GradientSum sum(key_gradients, keys.dtype());
+  const Tensor of_keys = key_gradients.slice(0, 0, world.of_keys()),
+               of_values =
+                   key_gradients.slice(0, world.of_keys(), world.elements() - world.of_keys());
+  KeyGradientSums sums{{of_keys, keys.dtype()}, {of_values, keys.dtype()}};
   for (int half = zigzag::kHalves - 1; half >= 0; --half) {  // the half that sees most first
-    gradients.differentiate(cx, half, world.keys(keys, queries.horizon(half)), sum);
+    gradients.differentiate(cx, half, world.keys(keys, queries.horizon(half)), sums);
   }
-  const i64 seen = queries.horizon(zigzag::kHalves - 1) * queries.layout().position_elements();
-  if (seen < world.elements()) {
-    ops::run(cx, FillArgs{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0});
-  }
+  const PackedLayout& layout = queries.layout();
+  const i64 seen = queries.horizon(zigzag::kHalves - 1);
+  const auto clear_after = [&](const Tensor& all, i64 elements) {
+    if (elements == all.dim(0)) return;
+    ops::run(cx, FillArgs{all.slice(0, elements, all.dim(0) - elements).arg(), 0});
+  };
+  clear_after(of_keys, layout.key_elements(seen));
+  clear_after(of_values, layout.value_elements(seen));
   return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own));
 }
 

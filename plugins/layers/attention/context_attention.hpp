@@ -15,17 +15,20 @@ struct ContextNames {
         key_gradients(scope + ".key_gradients"),
         heads(scope + ".heads"),
         rows(scope + ".heads.rows"),
+        first(scope + ".heads.first"),
+        last(scope + ".heads.last"),
         positions(scope + ".positions") {}
   std::string layer;
-  std::string keys, key_gradients;     ///< ring, allgather
-  std::string heads, rows, positions;  ///< all_to_all
+  std::string keys, key_gradients;                  ///< ring, allgather
+  std::string heads, rows, first, last, positions;  ///< all_to_all
 };
 
 /// Self-attention over samples whose positions lie on the ranks of a context-parallel group
 /// (zigzag.hpp).
 struct ContextAttention {
-  ops::AttentionShape shape;  ///< of this rank
-  AttentionSpec spec;         ///< of whole samples
+  ops::AttentionShape shape;    ///< of this rank
+  AttentionSpec spec;           ///< of whole samples
+  ops::AttentionLimits limits;  ///< of this rank's queries
   ProcessGroup* group = nullptr;
   const ContextNames* names = nullptr;  ///< both live as long as the layer
 };

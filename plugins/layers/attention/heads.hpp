@@ -1,8 +1,8 @@
 #pragma once
 #include <memory>
 
+#include "angles.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/rotary.hpp"
 
 namespace tessera {
 
@@ -24,14 +24,12 @@ class Heads {
   Tensor prepared(Context& cx, Tensor qkv, const Bundle& bundle) const;
 
  private:
-  void make_angles(const Component<Rotary>& rotary, i64 positions, BuildContext& build);
   Tensor normed(Context& cx, const Tensor& qkv) const;
 
   ops::AttentionShape shape_;
   std::shared_ptr<Module> q_norm_, k_norm_;
   Slot positions_;
-  ops::RotaryShape turned_;
-  const Buffer* angles_ = nullptr;  ///< none: positions turn nothing
+  Angles angles_;  ///< no table: positions turn nothing
 };
 
 }  // namespace tessera

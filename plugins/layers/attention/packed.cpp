@@ -30,71 +30,92 @@ Tensor converted(Context& cx, const Tensor& x, DType dtype) {
 PackedLayout::PackedLayout(const ops::AttentionShape& shape, i64 ranks)
     : shape_(shape), ranks_(ranks), chunk_(shape.sequence / zigzag::kHalves) {}
 
-TensorArg PackedLayout::half_of(const Tensor& tensor, int half, i64 heads) const {
+TensorArg PackedLayout::half_of(const Tensor& tensor, int half, i64 heads, i64 features) const {
   const i64 row = tensor.strides()[0];
-  return strided(tensor,
-                 half * chunk_ * row,
-                 {{shape_.batch, shape_.sequence * row},
-                  {chunk_, row},
-                  {heads, shape_.head_dim},
-                  {shape_.head_dim, 1}});
+  return strided(
+      tensor,
+      half * chunk_ * row,
+      {{shape_.batch, shape_.sequence * row}, {chunk_, row}, {heads, features}, {features, 1}});
 }
 
 TensorArg PackedLayout::queries(const Tensor& projections, int half) const {
-  return half_of(projections, half, shape_.heads);
+  return half_of(projections, half, shape_.heads, shape_.head_dim);
 }
 
 TensorArg PackedLayout::results(const Tensor& results, int half) const {
-  return half_of(results, half, shape_.heads);
+  return half_of(results, half, shape_.heads, shape_.value_size());
 }
 
 TensorArg PackedLayout::dense_queries(const Tensor& memory) const {
   return strided(memory,
                  0,
-                 {{shape_.batch, chunk_ * q_features()},
-                  {chunk_, q_features()},
+                 {{shape_.batch, chunk_ * shape_.query_features()},
+                  {chunk_, shape_.query_features()},
                   {shape_.heads, shape_.head_dim},
                   {shape_.head_dim, 1}});
 }
 
-TensorArg PackedLayout::keys(const Tensor& blocks, i64 offset, i64 positions) const {
+TensorArg PackedLayout::block(
+    const Tensor& blocks, i64 offset, i64 positions, i64 heads, i64 features) const {
+  const i64 sample = heads * features;
   return strided(blocks,
                  offset,
-                 {{shape_.batch, kv_features()},
-                  {positions, position_elements()},
-                  {shape_.kv_heads, shape_.head_dim},
-                  {shape_.head_dim, 1}});
+                 {{shape_.batch, sample},
+                  {positions, shape_.batch * sample},
+                  {heads, features},
+                  {features, 1}});
 }
 
-// [half, k or v, position, sample, feature]
-TensorArg PackedLayout::keys_in(const Tensor& projections) const {
+TensorArg PackedLayout::keys(const Tensor& blocks, i64 offset, i64 positions) const {
+  return block(blocks, offset, positions, shape_.kv_heads, shape_.head_dim);
+}
+
+TensorArg PackedLayout::values(const Tensor& blocks, i64 offset, i64 positions) const {
+  return block(blocks, offset, positions, shape_.kv_heads, shape_.value_size());
+}
+
+template <class Move>
+void PackedLayout::for_parts(const Tensor& projections, const Tensor& blocks, Move&& move) const {
   const i64 row = projections.strides()[0];
-  return strided(projections,
-                 q_features(),
+  const auto part = [&](i64 from, i64 features, i64 to) {
+    // [half, position, sample, feature]
+    move(strided(projections,
+                 from,
                  {{zigzag::kHalves, chunk_ * row},
-                  {2, kv_features()},
                   {chunk_, row},
                   {shape_.batch, shape_.sequence * row},
-                  {kv_features(), 1}});
+                  {features, 1}}),
+         strided(blocks,
+                 to,
+                 {{zigzag::kHalves, half_elements()},
+                  {chunk_, shape_.batch * features},
+                  {shape_.batch, features},
+                  {features, 1}}));
+  };
+  const i64 queries = shape_.query_features(), keys = shape_.key_features();
+  part(queries, keys, 0);
+  part(queries + keys, shape_.value_features(), key_elements(chunk_));
 }
 
 Tensor PackedLayout::pack_keys(Context& cx, const Tensor& projections) const {
-  Tensor blocks = cx.empty({zigzag::kHalves, 2, block_elements()}, projections.dtype());
-  const Shape shape{zigzag::kHalves, 2, chunk_, shape_.batch, kv_features()};
-  copy(cx, keys_in(projections), blocks.view(shape).arg());
+  Tensor blocks = cx.empty({zigzag::kHalves, half_elements()}, projections.dtype());
+  for_parts(projections, blocks, [&](const TensorArg& row, const TensorArg& block) {
+    copy(cx, row, block);
+  });
   return blocks;
 }
 
 void PackedLayout::unpack_keys(Context& cx, const Tensor& blocks, const Tensor& projections) const {
-  const Shape shape{zigzag::kHalves, 2, chunk_, shape_.batch, kv_features()};
-  copy(cx, blocks.view(shape).arg(), keys_in(projections));
+  for_parts(projections, blocks, [&](const TensorArg& row, const TensorArg& block) {
+    copy(cx, block, row);
+  });
 }
 
 Tensor PackedLayout::rows_of(Context& cx, const Tensor& rows, int half) const {
-  Tensor dense = cx.empty({shape_.batch * chunk_}, rows.dtype());
+  Tensor dense = cx.empty({shape_.batch, chunk_}, rows.dtype());
   copy(cx,
        strided(rows, half * chunk_, {{shape_.batch, shape_.sequence}, {chunk_, 1}}),
-       dense.view({shape_.batch, chunk_}).arg());
+       dense.arg());
   return dense;
 }
 

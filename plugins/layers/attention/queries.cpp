@@ -12,26 +12,26 @@ Queries::Queries(Context& cx,
       spec_(attention.spec),
       qkv_(qkv.with_var({})) {
   const ops::AttentionShape& shape = attention.shape;
-  const i64 width = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
   require(shape.sequence % zigzag::kHalves == 0 &&
-              qkv.shape() == Shape({shape.batch * shape.sequence, width}),
-          "{}: {} samples × {} positions in two halves, with {} + 2·{} heads of {}, got "
-          "projections {}",
+              qkv.shape() == Shape({shape.batch * shape.sequence, shape.features()}),
+          "{}: {} samples × {} positions in two halves, with {} features, got projections {}",
           attention.names->layer,
           shape.batch,
           shape.sequence,
-          shape.heads,
-          shape.kv_heads,
-          shape.head_dim,
+          shape.features(),
           qkv.text());
   if (!cx.training()) spec_.dropout = 0;
-  out_ = cx.empty({qkv.dim(0), shape.heads * shape.head_dim}, sum_dtype(qkv.dtype()));
+  out_ = cx.empty({qkv.dim(0), shape.result_features()}, sum_dtype(qkv.dtype()));
   for (int half = 0; half < zigzag::kHalves; ++half) {
-    const i64 chunk = zigzag::chunk(layout_.ranks(), attention.group->index(), half);
-    halves_[static_cast<std::size_t>(half)].first = chunk * layout_.chunk();
-    if (spec_.dropout > 0) {
-      halves_[static_cast<std::size_t>(half)].row_ids = layout_.rows_of(cx, row_ids, half);
-    }
+    Half& queries = halves_[static_cast<std::size_t>(half)];
+    queries.first =
+        zigzag::chunk(layout_.ranks(), attention.group->index(), half) * layout_.chunk();
+    const auto rows = [&](const Tensor& all) {
+      return all.defined() ? layout_.rows_of(cx, all, half) : Tensor();
+    };
+    if (spec_.dropout > 0) queries.row_ids = rows(row_ids);
+    queries.first_keys = rows(attention.limits.first);
+    queries.last_keys = rows(attention.limits.last);
   }
 }
 
@@ -40,22 +40,33 @@ i64 Queries::horizon(int half) const {
   return halves_[static_cast<std::size_t>(half)].first + layout_.chunk();
 }
 
+bool Queries::reach(int half, i64 first) const {
+  if (first >= horizon(half)) return false;
+  const i64 earliest = halves_[static_cast<std::size_t>(half)].first - spec_.window + 1;
+  return spec_.window == 0 || first + layout_.chunk() > earliest;
+}
+
 // Query i of the half is at first + i, key j at keys.first + j.
-AttentionSpec Queries::spec_for(const Half& half, const Keys& keys) const {
-  AttentionSpec spec = spec_;
-  spec.causal_offset = half.first - keys.first;
-  spec.key_offset = keys.first;
-  return spec;
+template <class Args>
+void Queries::give(Args& args, int half, const Keys& keys) const {
+  const Half& queries = halves_[static_cast<std::size_t>(half)];
+  args.q = layout_.queries(qkv_, half);
+  args.k = keys.k;
+  args.v = keys.v;
+  if (queries.row_ids.defined()) {
+    args.row_ids = queries.row_ids.view({queries.row_ids.elements()}).arg();
+  }
+  if (queries.first_keys.defined()) args.first = queries.first_keys.arg();
+  if (queries.last_keys.defined()) args.last = queries.last_keys.arg();
+  args.spec = spec_;
+  args.spec.causal_offset = queries.first - keys.first;
+  args.spec.key_offset = keys.first;
 }
 
 void Queries::attend(Context& cx, int half, const Keys& keys) {
   Half& queries = halves_[static_cast<std::size_t>(half)];
   AttentionArgs args;
-  args.q = layout_.queries(qkv_, half);
-  args.k = keys.k;
-  args.v = keys.v;
-  if (queries.row_ids.defined()) args.row_ids = queries.row_ids.arg();
-  args.spec = spec_for(queries, keys);
+  give(args, half, keys);
   const bool first = !std::exchange(queries.met, true);
   const TensorArg whole = layout_.results(out_, half);
   if (first && out_.dtype() == qkv_.dtype()) {
@@ -80,22 +91,16 @@ Tensor Queries::result(Context& cx) {
 
 Tensor GradientSum::next(Context& cx, i64 length) {
   const bool in_place = !begun_ && sum_.dtype() == parts_;
-  next_ = in_place ? sum_.slice(1, 0, length) : cx.empty({sum_.dim(0), length}, parts_);
+  next_ = in_place ? sum_.slice(0, 0, length) : cx.empty({length}, parts_);
   return next_;
 }
 
 void GradientSum::add(Context& cx) {
   const bool in_place = !begun_ && sum_.dtype() == parts_;
   const Tensor part = converted(cx, next_, sum_.dtype());
-  for (int i = 0; !in_place && i < sum_.dim(0); ++i) {
-    const TensorArg sum = sum_.slice(0, i, 1).slice(1, 0, next_.dim(1)).arg();
-    const TensorArg row = part.slice(0, i, 1).arg();
-    if (!begun_) {
-      copy(cx, row, sum);
-      continue;
-    }
-    ops::run(cx, AddArgs{sum, row, sum});
-  }
+  const TensorArg sum = sum_.slice(0, 0, next_.dim(0)).arg();
+  if (!begun_ && !in_place) copy(cx, part.arg(), sum);
+  if (begun_) ops::run(cx, AddArgs{sum, part.arg(), sum});
   begun_ = true;
   next_ = {};
 }
@@ -103,33 +108,31 @@ void GradientSum::add(Context& cx) {
 QueryGradients::QueryGradients(Context& cx, const Queries& queries, Tensor gradient)
     : queries_(queries), gradient_(std::move(gradient)) {
   const DType parts = gradient_.dtype();
-  sum_ = cx.empty({zigzag::kHalves, gradient_.elements() / zigzag::kHalves}, sum_dtype(parts));
+  const i64 elements = queries.layout_.query_elements();
+  sum_ = cx.empty({zigzag::kHalves, elements}, sum_dtype(parts));
   for (int half = 0; half < zigzag::kHalves; ++half) {
-    sums_.emplace_back(sum_.slice(0, half, 1), parts);
+    sums_.emplace_back(sum_.slice(0, half, 1).view({sum_.dim(1)}), parts);
   }
 }
 
-void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, GradientSum& key_sum) {
+void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, KeyGradientSums& sums) {
   const PackedLayout& layout = queries_.layout_;
-  const Queries::Half& queries = queries_.halves_[static_cast<std::size_t>(half)];
   GradientSum& query_sum = sums_[static_cast<std::size_t>(half)];
   const i64 positions = keys.k.shape[1];
-  const Tensor key_part = key_sum.next(cx, positions * layout.position_elements());
+  const Tensor key_part = sums.keys.next(cx, layout.key_elements(positions));
+  const Tensor value_part = sums.values.next(cx, layout.value_elements(positions));
   const Tensor query_part = query_sum.next(cx, sum_.dim(1));
   AttentionBackwardArgs args;
-  args.q = layout.queries(queries_.qkv_, half);
-  args.k = keys.k;
-  args.v = keys.v;
-  if (queries.row_ids.defined()) args.row_ids = queries.row_ids.arg();
+  queries_.give(args, half, keys);
   args.out = layout.results(queries_.out_, half);
-  args.lse = queries.lse.arg();
+  args.lse = queries_.halves_[static_cast<std::size_t>(half)].lse.arg();
   args.grad = layout.results(gradient_, half);
   args.q_grad = layout.dense_queries(query_part);
   args.k_grad = layout.keys(key_part, 0, positions);
-  args.v_grad = layout.keys(key_part, key_part.strides()[0], positions);
-  args.spec = queries_.spec_for(queries, keys);
+  args.v_grad = layout.values(value_part, 0, positions);
   ops::run(cx, args);
-  key_sum.add(cx);
+  sums.keys.add(cx);
+  sums.values.add(cx);
   query_sum.add(cx);
 }
 

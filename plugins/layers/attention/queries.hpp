@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Keys and values of consecutive positions, [b, n, K, d].
+/// Keys [b, n, K, d] and values [b, n, K, dv] of consecutive positions.
 struct Keys {
   TensorArg k, v;
   i64 first;  ///< position of the first one in its sample
@@ -20,21 +20,25 @@ class Queries {
 
   const PackedLayout& layout() const { return layout_; }
   const Tensor& projections() const { return qkv_; }
-  /// How many positions of a sample, from its first on, queries of this half see.
+  /// How many positions of a sample, from its first on, queries of this half may see.
   i64 horizon(int half) const;
+  /// May queries of this half see keys of [first, first + a chunk)?
+  bool reach(int half, i64 first) const;
   /// One more part of the keys that a half sees, no key twice. 16-bit parts are joined in fp32.
   void attend(Context& cx, int half, const Keys& keys);
-  /// [b · s, H · d], after the last part: rounds what was joined.
+  /// [b · s, H · dv], after the last part: rounds what was joined.
   Tensor result(Context& cx);
 
  private:
   friend class QueryGradients;
   struct Half {
     i64 first = 0;  ///< position of its first query
-    Tensor row_ids, lse;
+    Tensor row_ids, first_keys, last_keys, lse;
     bool met = false;  ///< has it seen keys?
   };
-  AttentionSpec spec_for(const Half& half, const Keys& keys) const;
+  /// What forward and backward are given alike.
+  template <class Args>
+  void give(Args& args, int half, const Keys& keys) const;
 
   PackedLayout layout_;
   AttentionSpec spec_;
@@ -48,14 +52,14 @@ inline DType sum_dtype(DType parts) {
   return dtype_size(parts) < dtype_size(DType::fp32) ? DType::fp32 : parts;
 }
 
-/// A sum of gradients [m, n] to which contributions come one by one. Where both have one dtype the
+/// A sum of gradients [n] to which contributions come one by one. Where both have one dtype the
 /// first is written in place; all others are written elsewhere and then added.
 class GradientSum {
  public:
   /// `sum` is of sum_dtype(parts).
   GradientSum(Tensor sum, DType parts) : sum_(std::move(sum)), parts_(parts) {}
-  /// Where the next contribution belongs, one to the first `length` elements of each row. The first
-  /// one is the longest.
+  /// Where the next contribution belongs, one to the first `length` elements. The first one is the
+  /// longest.
   Tensor next(Context& cx, i64 length);
   /// Call when the contribution is there.
   void add(Context& cx);
@@ -66,13 +70,18 @@ class GradientSum {
   bool begun_ = false;
 };
 
+/// Those of keys and of values.
+struct KeyGradientSums {
+  GradientSum keys, values;
+};
+
 /// The backward pass of Queries, when all keys have been attended to.
 class QueryGradients {
  public:
   /// `gradient` of the result.
   QueryGradients(Context& cx, const Queries& queries, Tensor gradient);
-  /// Differentiates one `attend`. Adds its keys' part to `key_sum` [k or v, blocks].
-  void differentiate(Context& cx, int half, const Keys& keys, GradientSum& key_sum);
+  /// Differentiates one `attend`. Adds its keys' part to `sums`, which are blocks.
+  void differentiate(Context& cx, int half, const Keys& keys, KeyGradientSums& sums);
   /// The gradient of the projections. `key_blocks`: complete gradients of this rank's own keys.
   Tensor projections(Context& cx, const Tensor& key_blocks) const;
 

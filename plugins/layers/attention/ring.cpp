@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Keys and values of one rank, [half, k or v, block], on their way around.
+/// Keys and values of one rank, by half, on their way around.
 class Ring {
  public:
   explicit Ring(const ContextAttention& attention)
@@ -39,20 +39,20 @@ class Ring {
 };
 
 Keys keys_of(const PackedLayout& layout, const Tensor& blocks, i64 owner, int half) {
-  const i64 block = layout.block_elements(), at = half * 2 * block;
-  return {layout.keys(blocks, at, layout.chunk()),
-          layout.keys(blocks, at + block, layout.chunk()),
-          zigzag::chunk(layout.ranks(), owner, half) * layout.chunk()};
+  const i64 at = half * layout.half_elements(), length = layout.chunk();
+  return {layout.keys(blocks, at, length),
+          layout.values(blocks, at + layout.key_elements(length), length),
+          zigzag::chunk(layout.ranks(), owner, half) * length};
 }
 
-/// Calls body(query half, key half, keys) for each pair of halves in which a query of this rank
-/// attends to a key of `owner`.
+/// Calls body(query half, key half, keys) for each pair of halves in which a query of this rank may
+/// attend to a key of `owner`.
 template <class Body>
 void for_pairs(const Queries& queries, const Tensor& blocks, i64 owner, Body&& body) {
   for (int key_half = 0; key_half < zigzag::kHalves; ++key_half) {
     const Keys keys = keys_of(queries.layout(), blocks, owner, key_half);
     for (int half = 0; half < zigzag::kHalves; ++half) {
-      if (keys.first < queries.horizon(half)) body(half, key_half, keys);
+      if (queries.reach(half, keys.first)) body(half, key_half, keys);
     }
   }
 }
@@ -67,11 +67,14 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
     Ring::Hop next;
     if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, ring.names().keys);
     const Tensor here = cx.empty(keys.shape(), sum_dtype(keys.dtype()));
-    std::vector<GradientSum> parts;
+    std::vector<KeyGradientSums> parts;
     parts.reserve(zigzag::kHalves);
     std::array<bool, zigzag::kHalves> seen{};
     for (int half = 0; half < zigzag::kHalves; ++half) {
-      parts.emplace_back(here.slice(0, half, 1).view({2, here.dim(2)}), keys.dtype());
+      const Tensor all = here.slice(0, half, 1).view({here.dim(1)});
+      const i64 of_keys = queries.layout().key_elements(queries.layout().chunk());
+      parts.push_back({{all.slice(0, 0, of_keys), keys.dtype()},
+                       {all.slice(0, of_keys, all.dim(0) - of_keys), keys.dtype()}});
     }
     for_pairs(queries, keys, ring.owner(step), [&](int half, int key_half, const Keys& pair) {
       gradients.differentiate(cx, half, pair, parts[static_cast<std::size_t>(key_half)]);

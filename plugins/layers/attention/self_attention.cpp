@@ -1,8 +1,9 @@
 #include <cmath>
 #include <utility>
 
-#include "context_attention.hpp"
 #include "heads.hpp"
+#include "latent_attention.hpp"
+#include "meeting.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -11,13 +12,11 @@ namespace tessera {
 /// over the context group. Reads and writes the slot "hidden" [n, hidden].
 class SelfAttention final : public Layer {
  public:
-  struct Config {
+  struct Config : MeetingKeys {
     i64 hidden = 0, heads = 0;
     Auto<i64> kv_heads, head_size, positions;
     i64 layers = 1;
     double dropout = 0;
-    bool causal = true;
-    std::string context = "ring";
     double init_std = 0.02;
     Component<Rotary> rotary{"", {}};
     Component<Module> q_norm{"", {}}, k_norm{"", {}};
@@ -51,13 +50,11 @@ class SelfAttention final : public Layer {
           .at_most(kMostPositions);
       model_fields::layers(s);
       model_fields::dropout(s, "of the attention probabilities").megatron("--attention-dropout");
-      s.field("causal", &Config::causal, "a position attends to itself and earlier ones only")
+      s.field("causal",
+              static_cast<bool Config::*>(&MeetingKeys::causal),
+              "a position attends to itself and earlier ones only")
           .structural();
-      s.field("context",
-              &Config::context,
-              "how context-parallel ranks bring queries and keys together")
-          .one_of({"ring", "allgather", "all_to_all"})
-          .megatron("--cp-comm-type");
+      MeetingKeys::describe(s);
       model_fields::init_std(s);
       s.slot("rotary",
              &Config::rotary,
@@ -74,11 +71,7 @@ class SelfAttention final : public Layer {
   };
 
   SelfAttention(const Config& config, BuildContext& build)
-      : names_(build.scope()),
-        context_(build.mesh().find_group(Axis::context)),
-        hidden_(build.slot("hidden")),
-        row_ids_(build.slot("row_ids")),
-        cache_(build.cache_slot()) {
+      : hidden_(build.slot("hidden")), cache_(build.cache_slot()) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
       build.reject(key, fmt::format("{} {} does not divide into {}", what, a, b));
@@ -87,12 +80,13 @@ class SelfAttention final : public Layer {
       reject("heads", "hidden size", config.hidden, config.heads);
     }
     if (config.heads % kv_heads != 0) reject("kv_heads", "heads", config.heads, kv_heads);
-    shape_ = {.batch = build.batch().micro,
-              .sequence = build.batch().sequence,
-              .heads = build.divide(config.heads, "heads", "heads"),
-              .kv_heads = build.divide(kv_heads, "kv_heads", "key and value heads"),
-              .head_dim = config.head_size.value_or(config.hidden / config.heads)};
-    const i64 q = config.heads * shape_.head_dim, kv = kv_heads * shape_.head_dim;
+    const ops::AttentionShape shape = {
+        .batch = build.batch().micro,
+        .sequence = build.batch().sequence,
+        .heads = build.divide(config.heads, "heads", "heads"),
+        .kv_heads = build.divide(kv_heads, "kv_heads", "key and value heads"),
+        .head_dim = config.head_size.value_or(config.hidden / config.heads)};
+    const i64 q = config.heads * shape.head_dim, kv = kv_heads * shape.head_dim;
     qkv_ = build.child("qkv",
                        config.qkv,
                        {{"in", config.hidden},
@@ -103,72 +97,40 @@ class SelfAttention final : public Layer {
     proj_ = build.child("proj",
                         config.proj,
                         {{"in", q}, {"out", config.hidden}, {"init_std", config.init_std / scale}});
-    spec_.scale = 1 / std::sqrt(static_cast<double>(shape_.head_dim));
-    spec_.causal = config.causal;
-    spec_.dropout = config.dropout;
-    spec_.key = build.random_site("attention");
-    spec_.head_offset = build.tensor_region().index() * shape_.heads;
     heads_ = Heads({config.q_norm, config.k_norm, config.rotary},
-                   shape_,
+                   shape,
                    config.positions.value_or(build.sequence_length()),
                    build);
-    choose_method(config, build);
+    const double scale_of_scores = 1 / std::sqrt(static_cast<double>(shape.head_dim));
+    meeting_ = Meeting(config, shape, scale_of_scores, config.dropout, build);
   }
 
   std::vector<Phase> do_phases() override {
-    const bool incremental = spec_.causal && method_ == nullptr;
     return {{.scope = "attn",
-             .incremental = incremental,
+             .incremental = meeting_.incremental(),
              .run =
                  [this](Context& cx, Bundle& b) {
                    Tensor qkv = (*qkv_)(cx, b[hidden_]);
                    b[hidden_] = {};
                    qkv = heads_.prepared(cx, std::exchange(qkv, {}), b);
-                   b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
+                   b[hidden_] = (*proj_)(cx, attend(cx, qkv, b));
                  },
-             .looks_ahead = spec_.causal ? "" : "attention to later positions"}};
+             .looks_ahead = meeting_.spec().causal ? "" : "attention to later positions"}};
   }
 
  private:
-  void choose_method(const Config& config, BuildContext& build) {
-    const i64 ranks = build.mesh().size(Axis::context);
-    if (ranks == 1) return;
-    if (config.context == "ring") method_ = &ring_attention;
-    if (config.context == "allgather") method_ = &allgather_attention;
-    if (config.context != "all_to_all") return;
-    method_ = &all_to_all_attention;
-    for (const auto& [key, heads] :
-         {std::pair{"heads", shape_.heads}, {"kv_heads", shape_.kv_heads}}) {
-      if (heads % ranks == 0) continue;
-      build.reject(key,
-                   fmt::format("context = \"all_to_all\" deals the {} of a tensor-parallel rank to "
-                               "parallel.context = {} ranks, which does not divide; "
-                               "\"ring\" and \"allgather\" need no such thing",
-                               heads,
-                               ranks));
-    }
+  Tensor attend(Context& cx, const Tensor& qkv, const Bundle& bundle) const {
+    if (cx.cache == nullptr) return meeting_.attend(cx, qkv, bundle);
+    const i64 queries = meeting_.shape().query_features();
+    const Tensor added = qkv.slice(1, queries, qkv.dim(1) - queries);
+    const Tensor kept = cx.cache->extend(cx, cache_, added);
+    return meeting_.attend_kept(cx, qkv.slice(1, 0, queries), kept, bundle);
   }
 
-  Tensor attend(Context& cx, const Tensor& qkv, const Tensor& row_ids) const {
-    ops::AttentionShape shape = shape_;
-    if (cx.cache != nullptr) {
-      shape.batch = 1;
-      shape.sequence = qkv.dim(0);
-      return ops::cached_attention(cx, qkv, row_ids, shape, spec_, cache_);
-    }
-    shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
-    if (method_ == nullptr) return ops::attention(cx, qkv, row_ids, shape, spec_);
-    return method_(cx, qkv, row_ids, {shape, spec_, context_, &names_});
-  }
-
-  ContextNames names_;
-  ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
-  Slot hidden_, row_ids_;
+  Slot hidden_;
   CacheSlot cache_;
-  ops::AttentionShape shape_;
-  AttentionSpec spec_;
   Heads heads_;
-  ContextMethod* method_ = nullptr;  ///< none: whole samples are here
+  Meeting meeting_;
   std::shared_ptr<Module> qkv_, proj_;
 };
 
@@ -178,4 +140,6 @@ TESSERA_PLUGIN(attention, "0.1.0", "Tensor- and context-parallel self-attention"
   registrar.add<tessera::Layer, tessera::SelfAttention>(
       "self_attention",
       "self-attention, its heads cut over the tensor group, its positions over the context group");
+  registrar.add<tessera::Layer, tessera::LatentAttention>(
+      "latent_attention", "the same with keys and values from one short latent of each position");
 }

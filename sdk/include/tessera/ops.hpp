@@ -90,24 +90,40 @@ TESSERA_API Tensor rotary(
 struct AttentionShape {
   i64 batch = 0, sequence = 0;
   i64 heads = 0, kv_heads = 0;  ///< on this rank
-  i64 head_dim = 0;
+  i64 head_dim = 0;             ///< features of a query and a key
+  i64 value_dim = 0;            ///< features of a value; 0: head_dim
+
+  i64 value_size() const { return value_dim > 0 ? value_dim : head_dim; }
+  i64 query_features() const { return heads * head_dim; }
+  i64 key_features() const { return kv_heads * head_dim; }
+  i64 value_features() const { return kv_heads * value_size(); }
+  /// Of a row of packed projections: sections q, k, v.
+  i64 features() const { return query_features() + key_features() + value_features(); }
+  i64 result_features() const { return heads * value_size(); }
 };
-/// Self-attention over packed projections: qkv [b·s, (heads + 2·kv_heads)·d], sections q, k, v;
-/// result [b·s, heads·d].
+/// The first and the last key that each query may see, positions in the sample, i32 [b·s]; each may
+/// be undefined (`visible_keys`).
+struct AttentionLimits {
+  Tensor first, last;
+};
+/// Self-attention over packed projections: qkv [b·s, shape.features()], sections q, k, v; result
+/// [b·s, shape.result_features()].
 TESSERA_API Tensor attention(Context& cx,
                              const Tensor& qkv,
                              const Tensor& row_ids,
                              const AttentionShape& shape,
-                             const AttentionSpec& spec);
-/// The same for rows of one sample that follow those in cx.cache: they attend to the keys kept in
-/// `slot`, which their own join. Records nothing; not for causal = false, whose earlier rows would
-/// have to see the new ones.
+                             const AttentionSpec& spec,
+                             const AttentionLimits& limits = {});
+/// The same for the rows of a run over cx.cache: queries [n, shape.query_features()] attend to what
+/// is kept of their sequences, their own rows included: `kept` [sequences, longest, sections k, v],
+/// unit inner stride (SequenceCache::extend). Batch and sequence are those of the cache's run.
+/// Records nothing; not for causal = false, whose earlier rows would have to see the new ones.
 TESSERA_API Tensor cached_attention(Context& cx,
-                                    const Tensor& qkv,
+                                    const Tensor& queries,
+                                    const Tensor& kept,
                                     const Tensor& row_ids,
-                                    const AttentionShape& shape,
-                                    const AttentionSpec& spec,
-                                    CacheSlot slot);
+                                    AttentionShape shape,
+                                    const AttentionSpec& spec);
 
 /// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where
 /// mask u8 [n] is 1: fp64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "cases.hpp"
 
@@ -9,15 +10,30 @@ namespace {
 
 struct AttentionSize {
   i64 batch, queries, keys, heads, kv_heads, features;
+  i64 values = 0;  ///< features of a value; 0: as many
 };
+
+/// Limits of each query; none: absent.
+struct Limits {
+  std::vector<double> first, last;
+};
+
+Operand limit(const AttentionSize& s, const std::vector<double>& values) {
+  if (values.empty()) return Operand::absent();
+  return Operand::given({s.batch, s.queries}, DType::i32, values);
+}
 
 void add_size(Cases& cases,
               const std::string& name,
               const AttentionSize& s,
-              const AttentionSpec& spec) {
+              const AttentionSpec& spec,
+              const Limits& limits = {}) {
   const DType statistic = cases.statistic();
+  const i64 values = s.values > 0 ? s.values : s.features;
   const Shape query{s.batch, s.queries, s.heads, s.features};
   const Shape key{s.batch, s.keys, s.kv_heads, s.features};
+  const Shape value{s.batch, s.keys, s.kv_heads, values};
+  const Shape result{s.batch, s.queries, s.heads, values};
   for (const InMemory in_memory : {InMemory::dense, InMemory::padded}) {
     const auto random = [&](const Shape& shape) { return cases.random(shape).in(in_memory); };
     const auto blank = [&](const Shape& shape) {
@@ -35,7 +51,14 @@ void add_size(Cases& cases,
     forward.spec = spec;
     cases.add(variant,
               forward,
-              {random(query), random(key), random(key), rows(), blank(query), Operand::result()},
+              {random(query),
+               random(key),
+               random(value),
+               rows(),
+               limit(s, limits.first),
+               limit(s, limits.last),
+               blank(result),
+               Operand::result()},
               options);
     // lse and out are taken as given: with the keys cut over ranks they belong to all keys.
     const double level = std::log(static_cast<double>(s.keys) + 1);
@@ -45,14 +68,16 @@ void add_size(Cases& cases,
               backward,
               {random(query),
                random(key),
-               random(key),
+               random(value),
                rows(),
-               random(query),
+               limit(s, limits.first),
+               limit(s, limits.last),
+               random(result),
                cases.random({s.batch, s.heads, s.queries}, statistic, level, level + 1),
-               random(query),
+               random(result),
                blank(query),
                blank(key),
-               blank(key)},
+               blank(value)},
               options);
   }
 }
@@ -85,6 +110,49 @@ void add_merge(Cases& cases, const AttentionSize& s) {
               operands,
               {.any_threads = true});
   }
+}
+
+// Windows across blocks and within one, of one key, and of parts of the keys; limits of each query,
+// as documents and padding have them.
+void add_spans(Cases& cases, const AttentionSpec& causal) {
+  const AttentionSize size{2, 150, 150, 4, 2, 24};
+  for (const i64 window : {1, 7, 64, 100, 1000}) {
+    AttentionSpec spec = causal;
+    spec.window = window;
+    add_size(cases, fmt::format("window {}", window), size, spec);
+    spec.dropout = 0.2;
+    spec.key = 77;
+    spec.key_offset = 96;  // keys 96 to 149 of a sample, all queries of it
+    spec.causal_offset = -96;
+    add_size(cases, fmt::format("window {} of a part", window), {1, 150, 54, 2, 1, 16}, spec);
+  }
+  // Documents of 1, 40 and 109 positions, and of 90 and 60; then padding after 33 and 150 keys.
+  Limits documents, padding;
+  for (const i64 sample : {0, 1}) {
+    for (i64 i = 0; i < size.queries; ++i) {
+      const i64 begins = sample == 0 ? (i < 1 ? 0 : i < 41 ? 1 : 41) : (i < 90 ? 0 : 90);
+      const i64 ends = sample == 0 ? (i < 1 ? 0 : i < 41 ? 40 : 149) : (i < 90 ? 89 : 149);
+      documents.first.push_back(static_cast<double>(begins));
+      documents.last.push_back(static_cast<double>(ends));
+      padding.last.push_back(sample == 0 ? 32 : 149);
+    }
+  }
+  AttentionSpec full = causal;
+  full.causal = false;
+  AttentionSpec part = full, window = causal;
+  part.key_offset = 30;
+  window.window = 20;
+  add_size(cases, "documents", size, causal, {documents.first, {}});
+  add_size(cases, "documents, both ways", size, full, documents);
+  add_size(cases, "a part of documents", {2, 150, 80, 4, 2, 24}, part, documents);
+  add_size(cases, "documents in a window", size, window, documents);
+  add_size(cases, "padding", size, full, padding);
+  // A batch of caches that are 1, 64 and 130 long, of which the last one token is new.
+  AttentionSpec cached = full;
+  cached.window = 50;
+  const AttentionSize batch{3, 1, 150, 4, 2, 24};
+  add_size(cases, "caches", batch, full, {{}, {0, 63, 129}});
+  add_size(cases, "caches in a window", batch, cached, {{}, {0, 63, 129}});
 }
 
 }  // namespace
@@ -123,6 +191,9 @@ void add_attention_cases(Cases& cases) {
   AttentionSpec past = causal;
   past.causal_offset = 100;
   add_size(cases, "all keys in the past", {1, 5, 33, 2, 2, 5}, past);
+  add_size(cases, "narrow values", {2, 70, 70, 4, 2, 24, 16}, dropped);
+  add_size(cases, "wide values", {1, 33, 70, 2, 1, 17, 40}, full);
+  add_spans(cases, causal);
   AttentionSpec steep = causal;
   steep.scale = 60;  // overflows without subtracting the maximum
   AttentionArgs args;
@@ -132,6 +203,8 @@ void add_attention_cases(Cases& cases) {
             {cases.random({1, 9, 2, 33}, -2, 2),
              cases.random({1, 9, 2, 33}, -2, 2),
              cases.random({1, 9, 2, 33}),
+             Operand::absent(),
+             Operand::absent(),
              Operand::absent(),
              Operand::result(),
              Operand::result()},

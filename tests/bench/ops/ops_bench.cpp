@@ -199,34 +199,46 @@ void embedding_weight(benchmark::State& state) {
   b.measure(state, args);
 }
 
+struct AttentionCase {
+  double dropout = 0;
+  i64 batch = kBatch, window = 0;
+};
+constexpr AttentionCase kLong{.batch = 1}, kWindow{.batch = 1, .window = 256};
+
 struct AttentionTensors {
+  i64 batch;
   Tensor qkv, gradients, rows, out, lse, grad;
   AttentionArgs forward;
-  explicit AttentionTensors(Bench& b, double dropout)
-      : qkv(b.random({kRows, 3 * kHidden})),
+  explicit AttentionTensors(Bench& b, const AttentionCase& c)
+      : batch(c.batch),
+        qkv(b.random({kRows, 3 * kHidden})),
         gradients(b.zeros({kRows, 3 * kHidden})),
         rows(rows_of_batch()),
         out(b.zeros({kRows, kHidden})),
-        lse(b.zeros({kBatch, kHeads, kSequence}, DType::fp32)),
+        lse(b.zeros({batch, kHeads, kRows / batch}, DType::fp32)),
         grad(b.random({kRows, kHidden})) {
     forward = {section(qkv, 0),
                section(qkv, 1),
                section(qkv, 2),
                rows.arg(),
+               {},
+               {},
                section(out, 0),
                lse.arg(),
                {}};
     forward.spec.scale = 0.125;
-    forward.spec.dropout = dropout;
+    forward.spec.window = c.window;
+    forward.spec.dropout = c.dropout;
     forward.spec.key = 11;
   }
   /// The [b, s, heads, d] view of a part of packed projections.
-  static TensorArg section(const Tensor& packed, i64 part) {
+  TensorArg section(const Tensor& packed, i64 part) const {
     TensorArg arg = packed.slice(1, part * kHidden, kHidden).arg();
     const i64 stride = arg.strides[0];
     arg.rank = 4;
-    const i64 shape[] = {kBatch, kSequence, kHeads, kHeadDim};
-    const i64 strides[] = {kSequence * stride, stride, kHeadDim, 1};
+    const i64 sequence = kRows / batch;
+    const i64 shape[] = {batch, sequence, kHeads, kHeadDim};
+    const i64 strides[] = {sequence * stride, stride, kHeadDim, 1};
     for (int d = 0; d < 4; ++d) {
       arg.shape[d] = shape[d];
       arg.strides[d] = strides[d];
@@ -235,26 +247,28 @@ struct AttentionTensors {
   }
 };
 
-void attention(benchmark::State& state, double dropout) {
+void attention(benchmark::State& state, const AttentionCase& c) {
   Bench& b = Bench::get();
-  const AttentionTensors t(b, dropout);
+  const AttentionTensors t(b, c);
   b.measure(state, t.forward);
 }
 
-void attention_backward(benchmark::State& state, double dropout) {
+void attention_backward(benchmark::State& state, const AttentionCase& c) {
   Bench& b = Bench::get();
-  const AttentionTensors t(b, dropout);
+  const AttentionTensors t(b, c);
   const AttentionArgs& f = t.forward;
   AttentionBackwardArgs args{f.q,
                              f.k,
                              f.v,
                              f.row_ids,
+                             {},
+                             {},
                              f.out,
                              f.lse,
-                             AttentionTensors::section(t.grad, 0),
-                             AttentionTensors::section(t.gradients, 0),
-                             AttentionTensors::section(t.gradients, 1),
-                             AttentionTensors::section(t.gradients, 2),
+                             t.section(t.grad, 0),
+                             t.section(t.gradients, 0),
+                             t.section(t.gradients, 1),
+                             t.section(t.gradients, 2),
                              f.spec};
   b.measure(state, args);
 }
@@ -381,12 +395,14 @@ void add_all() {
         (std::string("whole_cross_entropy") + name).c_str(),
         [=](benchmark::State& state) { cross_entropy_at_once(state, rows, vocabulary); });
   }
-  for (const double p : {0.0, 0.1}) {
-    const std::string suffix = p > 0 ? "/dropout" : "";
-    benchmark::RegisterBenchmark(("attention" + suffix).c_str(),
-                                 [=](benchmark::State& state) { attention(state, p); });
-    benchmark::RegisterBenchmark(("attention_backward" + suffix).c_str(),
-                                 [=](benchmark::State& state) { attention_backward(state, p); });
+  const std::pair<const char*, AttentionCase> kAttention[] = {
+      {"", {}}, {"/dropout", {.dropout = 0.1}}, {"/2048", kLong}, {"/2048/window", kWindow}};
+  for (const auto& [suffix, c] : kAttention) {
+    benchmark::RegisterBenchmark((std::string("attention") + suffix).c_str(),
+                                 [c = c](benchmark::State& state) { attention(state, c); });
+    benchmark::RegisterBenchmark(
+        (std::string("attention_backward") + suffix).c_str(),
+        [c = c](benchmark::State& state) { attention_backward(state, c); });
   }
 }
 

@@ -65,7 +65,14 @@ class CaseMaker {
     args.spec = spec_;
     return op_case("forward",
                    args,
-                   {random(query_), keys(), values(), rows(), blank(query_), Operand::result()},
+                   {random(query_),
+                    keys(),
+                    values(),
+                    rows(),
+                    Operand::absent(),
+                    Operand::absent(),
+                    blank(query_),
+                    Operand::result()},
                    options_);
   }
   OpCase backward() {
@@ -79,6 +86,8 @@ class CaseMaker {
                     keys(),
                     values(),
                     rows(),
+                    Operand::absent(),
+                    Operand::absent(),
                     random(query_),
                     Operand::random(rows_of_scores, statistic_, ++seed_, level, level + 1),
                     with_nan(random(query_), size_.queries - 5, 3),

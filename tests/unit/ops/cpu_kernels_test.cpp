@@ -198,11 +198,14 @@ TEST(CpuInstructionSets, TilesTakeTheProductsAndAttentionThatFit) {
     spec.scale = 0.1;
     AttentionArgs forward;
     forward.spec = spec;
-    EXPECT_EQ(is_zero(forward, 4, {ones, ones, tiny, none, blank, Operand::result()}), tiled);
+    EXPECT_EQ(is_zero(forward, 6, {ones, ones, tiny, none, none, none, blank, Operand::result()}),
+              tiled);
     AttentionBackwardArgs backward;
     backward.spec = spec;
     const Operand lse = all({1, 1, 4}, DType::fp32, 1);
-    EXPECT_EQ(is_zero(backward, 9, {ones, ones, ones, none, ones, lse, tiny, blank, blank, blank}),
+    EXPECT_EQ(is_zero(backward,
+                      11,
+                      {ones, ones, ones, none, none, none, ones, lse, tiny, blank, blank, blank}),
               tiled);
   }
 }
@@ -247,8 +250,9 @@ TEST(CpuKernels, TakeOneThreadForTheAttentionOfAToken) {
     args.spec.scale = 0.1;
     const Operand none = Operand::absent(), blank = Operand::blank(q.shape, DType::fp32);
     device->reset_peaks();
-    testing::run_op(*device,
-                    testing::op_case("attention", args, {q, k, k, none, blank, Operand::result()}));
+    testing::run_op(
+        *device,
+        testing::op_case("attention", args, {q, k, k, none, none, none, blank, Operand::result()}));
     return device->memory().peak[static_cast<std::size_t>(Category::workspace)];
   };
   EXPECT_GT(scratch(1, 1), 0);

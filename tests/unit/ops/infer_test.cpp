@@ -170,6 +170,16 @@ TEST(Infer, WrongConstantsAreErrors) {
   attention.q = dense({1, 2, 3, 4});
   attention.k = attention.v = dense({1, 2, 2, 4});
   EXPECT_THAT(error(attention), HasSubstr("the 3 heads of q must be a multiple of the 2"));
+  attention.q = attention.k = dense({1, 2, 2, 4});
+  attention.v = dense({1, 3, 2, 6});
+  EXPECT_THAT(error(attention), HasSubstr("v must be fp32 [1, 2, 2, 6], is fp32 [1, 3, 2, 6]"));
+  attention.v = dense({1, 2, 2, 6});
+  attention.spec.window = -1;
+  EXPECT_THAT(error(attention), HasSubstr("the window is -1"));
+  attention.spec = {.causal = false, .window = 3};
+  EXPECT_THAT(error(attention), HasSubstr("causal queries or `last` must be given"));
+  attention.last = dense({1, 3}, DType::i32);
+  EXPECT_THAT(error(attention), HasSubstr("last must be i32 [1, 2], is i32 [1, 3]"));
   CrossEntropyMaxArgs max;
   max.logits = dense({2, 3});
   max.valid = 4;

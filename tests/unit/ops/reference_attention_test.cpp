@@ -15,8 +15,13 @@ Operand zeros(const Shape& shape) {
   return fp64(shape, std::vector<double>(static_cast<std::size_t>(shape.elements())));
 }
 
-std::vector<std::vector<double>> forward(
-    const AttentionSpec& spec, Operand q, Operand k, Operand v, Operand rows = Operand::absent()) {
+std::vector<std::vector<double>> forward(const AttentionSpec& spec,
+                                         Operand q,
+                                         Operand k,
+                                         Operand v,
+                                         Operand rows = Operand::absent(),
+                                         Operand first = Operand::absent(),
+                                         Operand last = Operand::absent()) {
   AttentionArgs args;
   args.spec = spec;
   return run(args,
@@ -24,6 +29,8 @@ std::vector<std::vector<double>> forward(
               std::move(k),
               std::move(v),
               std::move(rows),
+              std::move(first),
+              std::move(last),
               Operand::result(),
               Operand::result()});
 }
@@ -33,29 +40,77 @@ TEST(ReferenceAttention, OneKeyGivesItsValue) {
                              fp64({1, 1, 1, 2}, {1, 2}),
                              fp64({1, 1, 1, 2}, {3, 4}),
                              fp64({1, 1, 1, 2}, {5, 6}));
-  expect_near(found[4], {5, 6});
-  expect_near(found[5], {0.5 * (3 + 8)});
+  expect_near(found[6], {5, 6});
+  expect_near(found[7], {0.5 * (3 + 8)});
 }
 
 TEST(ReferenceAttention, EqualScoresAverageWhatIsSeen) {
   const auto found =
       forward({}, zeros({1, 3, 1, 1}), zeros({1, 3, 1, 1}), fp64({1, 3, 1, 1}, {3, 6, 9}));
-  expect_near(found[4], {3, 4.5, 6});
-  expect_near(found[5], {0, std::log(2), std::log(3)});
+  expect_near(found[6], {3, 4.5, 6});
+  expect_near(found[7], {0, std::log(2), std::log(3)});
 }
 
 TEST(ReferenceAttention, BlindQueriesGiveZero) {
   const auto found = forward(
       {.causal_offset = -1}, zeros({1, 2, 1, 1}), zeros({1, 2, 1, 1}), fp64({1, 2, 1, 1}, {3, 6}));
-  expect_near(found[4], {0, 3});
-  EXPECT_EQ(found[5], (std::vector<double>{-kInf, 0}));
+  expect_near(found[6], {0, 3});
+  EXPECT_EQ(found[7], (std::vector<double>{-kInf, 0}));
+}
+
+TEST(ReferenceAttention, AWindowEndsAtTheQuery) {
+  const auto windowed = [](const AttentionSpec& spec) {
+    return forward(spec, zeros({1, 4, 1, 1}), zeros({1, 4, 1, 1}), fp64({1, 4, 1, 1}, {1, 3, 7, 9}))
+        .at(6);
+  };
+  expect_near(windowed({.window = 2}), {1, 2, 5, 8});
+  expect_near(windowed({.window = 1}), {1, 3, 7, 9});
+  // The same queries, two positions later: they see up to two keys that are not here.
+  expect_near(windowed({.causal_offset = 2, .window = 3}), {11.0 / 3, 19.0 / 3, 8, 9});
+}
+
+TEST(ReferenceAttention, QueriesHaveLimitsOfTheirOwn) {
+  const auto limited = [](const AttentionSpec& spec,
+                          const std::vector<double>& first,
+                          const std::vector<double>& last) {
+    const auto limits = [](const std::vector<double>& values) {
+      return values.empty() ? Operand::absent() : Operand::given({1, 3}, DType::i32, values);
+    };
+    const auto found = forward(spec,
+                               zeros({1, 3, 1, 1}),
+                               zeros({1, 4, 1, 1}),
+                               fp64({1, 4, 1, 1}, {1, 3, 7, 9}),
+                               Operand::absent(),
+                               limits(first),
+                               limits(last));
+    return found.at(6);
+  };
+  AttentionSpec full;
+  full.causal = false;
+  expect_near(limited(full, {0, 1, 3}, {0, 2, 3}), {1, 5, 9});
+  expect_near(limited({}, {0, 1, 1}, {3, 3, 3}), {1, 3, 5});
+  expect_near(limited({}, {}, {0, 0, 1}), {1, 1, 2});
+  expect_near(limited(full, {2, 2, 4}, {1, 3, 9}), {0, 8, 0});  // none, two, none
+  full.window = 2;
+  expect_near(limited(full, {}, {0, 1, 3}), {1, 2, 8});
+  full.window = 0;
+  full.key_offset = 10;  // limits are positions in the sample
+  expect_near(limited(full, {0, 11, 13}, {10, 12, 99}), {1, 5, 9});
+}
+
+TEST(ReferenceAttention, ResultsAreAsWideAsValues) {
+  const auto found = forward({.scale = 0.5},
+                             fp64({1, 1, 1, 2}, {1, 2}),
+                             fp64({1, 1, 1, 2}, {3, 4}),
+                             fp64({1, 1, 1, 3}, {5, 6, 7}));
+  expect_near(found[6], {5, 6, 7});
 }
 
 TEST(ReferenceAttention, GroupedQueriesShareTheirKeys) {
   // Heads 0 and 1 read the first values, heads 2 and 3 the second.
   const auto found =
       forward({}, zeros({1, 1, 4, 1}), zeros({1, 1, 2, 1}), fp64({1, 1, 2, 1}, {7, 8}));
-  expect_near(found[4], {7, 7, 8, 8});
+  expect_near(found[6], {7, 7, 8, 8});
 }
 
 TEST(ReferenceAttention, DropsByTheDocumentedWords) {
@@ -81,8 +136,8 @@ TEST(ReferenceAttention, DropsByTheDocumentedWords) {
                              zeros({1, keys, 1, 1}),
                              fp64({1, keys, 1, 1}, values),
                              integers({static_cast<double>(row)}));
-  expect_near(found[4], {expected});
-  expect_near(found[5], {std::log(static_cast<double>(keys))});  // of all keys, kept or not
+  expect_near(found[6], {expected});
+  expect_near(found[7], {std::log(static_cast<double>(keys))});  // of all keys, kept or not
 }
 
 TEST(ReferenceAttention, BackwardOfTwoEqualKeys) {
@@ -94,15 +149,17 @@ TEST(ReferenceAttention, BackwardOfTwoEqualKeys) {
                           fp64({1, 2, 1, 1}, {7, 11}),
                           fp64({1, 2, 1, 1}, {3, 5}),
                           Operand::absent(),
+                          Operand::absent(),
+                          Operand::absent(),
                           fp64({1, 1, 1, 1}, {4}),
                           fp64({1, 1, 1}, {std::log(2)}),
                           fp64({1, 1, 1, 1}, {1}),
                           Operand::result(),
                           Operand::result(),
                           Operand::result()});
-  expect_near(found[7], {2 * 0.5 * (-7 + 11)});
-  expect_near(found[8], {0, 0});  // q is 0
-  expect_near(found[9], {0.5, 0.5});
+  expect_near(found[9], {2 * 0.5 * (-7 + 11)});
+  expect_near(found[10], {0, 0});  // q is 0
+  expect_near(found[11], {0.5, 0.5});
 }
 
 TEST(ReferenceDropout, KeepsByTheDocumentedWords) {

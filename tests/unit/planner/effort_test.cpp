@@ -35,12 +35,13 @@ TEST(Efforts, OfProducts) {
   EXPECT_EQ(effort(args).flops, 2 * 3 * 5 * 7);
 }
 
-double attention(i64 queries, i64 keys, bool causal, i64 offset) {
+double attention(i64 queries, i64 keys, bool causal, i64 offset, i64 window = 0) {
   AttentionArgs args;
   args.q = tensor({2, queries, 3, 4});
   args.k = args.v = tensor({2, keys, 3, 4});
   args.spec.causal = causal;
   args.spec.causal_offset = offset;
+  args.spec.window = window;
   return effort(args).flops / (2 * 2 * 2 * 3 * 4);  // the visible area
 }
 
@@ -51,6 +52,18 @@ TEST(Efforts, OfAttentionCountTheVisibleArea) {
   EXPECT_EQ(attention(4, 4, true, 4), 16);  // all keys are before
   EXPECT_EQ(attention(4, 4, true, -4), 0);  // all keys are behind
   EXPECT_EQ(attention(4, 8, true, 0) + attention(4, 8, true, 4), attention(8, 8, true, 0));
+  EXPECT_EQ(attention(8, 8, true, 0, 8), 32);
+  EXPECT_EQ(attention(8, 8, true, 0, 2), 14);   // of 32, those more than 2 back: 6² / 2
+  EXPECT_EQ(attention(4, 4, true, 4, 3), 4.5);  // of keys 0 to 3, queries are at 4 to 7
+}
+
+TEST(Efforts, OfAttentionCountKeysAndValues) {
+  AttentionArgs args;
+  args.q = tensor({1, 8, 1, 6});
+  args.k = tensor({1, 8, 1, 6});
+  args.v = tensor({1, 8, 1, 4});
+  args.spec.causal = false;
+  EXPECT_EQ(effort(args).flops, 2 * 64 * (6 + 4));
 }
 
 TEST(Efforts, OfAttentionBackwardAreTwiceTheForward) {

@@ -17,11 +17,12 @@ struct Scratch {
   i64 floats;
   Scratch(const Sizes& s, float* base) {
     Carver carver(base);
-    for (Word<T>** part : {&k_columns, &v_rows}) carver.take(s.key_words(), *part);
+    carver.take(s.key_words(), k_columns);
+    carver.take(s.value_words(), v_rows);
     carver.take(kQueries * s.padded, q);
     carver.take(kDepth<T> == 1 ? 0 : kQueries * kBlock / kDepth<T>, weights);
     carver.take(kQueries * kBlock, scores);
-    carver.take(kQueries * s.padded, out);
+    carver.take(kQueries * s.padded_v, out);
     carver.take(kQueries * kLanes, sums);
     floats = carver.used();
   }
@@ -29,13 +30,13 @@ struct Scratch {
 
 /// Turns the scores of one query and one block into probabilities relative to the maximum so far,
 /// and brings what the query accumulated to that maximum. The first `vectors` vectors are computed,
-/// the first `seen` keys of them are visible. Scores are multiplied by `factor` first, unless their
-/// queries were.
-template <class T, bool kMasked, bool kScaled>
+/// and of those the keys of `seen` are visible. Scores are multiplied by `factor` first, unless
+/// their queries were.
+template <class T, Hides kHides, bool kScaled>
 [[gnu::always_inline]] inline void softmax_row(float* scores,
                                                float factor,
                                                int vectors,
-                                               i64 seen,
+                                               KeyRange seen,
                                                float& highest,
                                                float* sum,
                                                float* out,
@@ -47,7 +48,7 @@ template <class T, bool kMasked, bool kScaled>
       s *= factor;
       store(scores + v * kLanes, s);
     }
-    if (kMasked) s = keep(s, seen - v * kLanes, broadcast(kMinusInfinity));
+    s = visible<kHides>(s, seen, v * kLanes, broadcast(kMinusInfinity));
     top = maximum(s, top);
   }
   const float now = largest(top);
@@ -55,7 +56,7 @@ template <class T, bool kMasked, bool kScaled>
   F total = {};
   for (int v = 0; v < vectors; ++v) {
     F p = exp2_as<T>(load(scores + v * kLanes) - base);
-    if (kMasked) p = keep(p, seen - v * kLanes);
+    p = visible<kHides>(p, seen, v * kLanes, F{});
     total += p;
     store(scores + v * kLanes, p);
   }
@@ -68,13 +69,13 @@ template <class T, bool kMasked, bool kScaled>
 template <class T>
 void forward_queries(const AttentionArgs& args,
                      const Sizes& size,
+                     const Sight& sight,
                      const Scratch<T>& scratch,
                      i64 sample,
                      i64 head,
                      i64 first,
                      i64 count) {
   const AttentionSpec& spec = args.spec;
-  const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
   const i64* rows_of_sample =
       spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
@@ -85,13 +86,13 @@ void forward_queries(const AttentionArgs& args,
       head_of<const T>(args.q, sample, head), first, count, size.d, size.padded, scratch.q, factor);
   float maxima[kQueries];
   for (float& maximum : maxima) maximum = kMinusInfinity;
-  __builtin_memset(scratch.out, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded));
+  __builtin_memset(scratch.out, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded_v));
   __builtin_memset(scratch.sums, 0, sizeof(float) * kQueries * kLanes);
 
-  const i64 seen_by_last = sight.visible(first + count - 1);
-  for (i64 key = 0; key < seen_by_last; key += kBlock) {
-    // Keys of this block that any of the queries sees.
-    const i64 depth = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
+  const Seen seen = sight.seen(first, count);
+  for (i64 key = seen.first_block(); key < seen.some.end; key += kBlock) {
+    // Keys of this block up to the last that any of the queries sees.
+    const i64 depth = seen.some.end - key < kBlock ? seen.some.end - key : kBlock;
     const i64 columns = round_up(depth, kColumnUnit);
     const int vectors = static_cast<int>(columns / kLanes);
     block_product(Left<false, Word<T>>{scratch.q, size.padded},
@@ -103,33 +104,32 @@ void forward_queries(const AttentionArgs& args,
                   columns,
                   steps_of<T>(size.d),
                   false);
-    const bool masked = sight.visible(first) < key + kBlock;
-    for (i64 row = 0; row < count; ++row) {
-      float* scores = scratch.scores + row * kBlock;
-      float* sum = scratch.sums + row * kLanes;
-      float* out = scratch.out + row * size.padded;
-      if (masked) {
-        const i64 seen = sight.visible(first + row) - key;
-        softmax_row<T, true, kScaled>(
-            scores, factor, vectors, seen, maxima[row], sum, out, size.padded);
-      } else {
-        softmax_row<T, false, kScaled>(
-            scores, factor, kBlockVectors, kBlock, maxima[row], sum, out, size.padded);
-      }
-      if (spec.dropout > 0) {
-        const u32* drawn = words.make(first + row, key, depth);
-        for (i64 j = 0; j < columns; j += kLanes) {
-          store(scores + j, load(scores + j) * keeper.factor(drawn + j));
+    with_hidden(seen, key, [&](auto hides) {
+      for (i64 row = 0; row < count; ++row) {
+        float* scores = scratch.scores + row * kBlock;
+        softmax_row<T, hides(), kScaled>(scores,
+                                         factor,
+                                         hides() == Hides::none ? kBlockVectors : vectors,
+                                         seen_from(key, sight.keys(first + row)),
+                                         maxima[row],
+                                         scratch.sums + row * kLanes,
+                                         scratch.out + row * size.padded_v,
+                                         size.padded_v);
+        if (spec.dropout > 0) {
+          const u32* drawn = words.make(first + row, key, depth);
+          for (i64 j = 0; j < columns; j += kLanes) {
+            store(scores + j, load(scores + j) * keeper.factor(drawn + j));
+          }
         }
       }
-    }
+    });
     block_product(rows_of_scores<T>(scratch.scores, count, columns, scratch.weights),
-                  scratch.v_rows + key / kDepth<T> * size.padded,
-                  size.padded,
+                  scratch.v_rows + key / kDepth<T> * size.padded_v,
+                  size.padded_v,
                   scratch.out,
-                  size.padded,
+                  size.padded_v,
                   count,
-                  size.padded,
+                  size.padded_v,
                   steps_of<T>(depth),
                   true);
   }
@@ -139,9 +139,9 @@ void forward_queries(const AttentionArgs& args,
   for (i64 row = 0; row < count; ++row) {
     const float total = sum(load(scratch.sums + row * kLanes));
     const float inverse = total == 0.0F ? 0.0F : 1.0F / total;
-    const float* from = scratch.out + row * size.padded;
+    const float* from = scratch.out + row * size.padded_v;
     T* to = result[first + row];
-    for_vectors(size.d, [=](i64 j, auto n) { store(to + j, load(from + j) * inverse, n); });
+    for_vectors(size.dv, [=](i64 j, auto n) { store(to + j, load(from + j) * inverse, n); });
     lse[row] =
         total == 0.0F
             ? kMinusInfinity
@@ -164,14 +164,23 @@ void forward(const AttentionArgs& args, void* workspace) {
               const i64 sample = unit / size.heads, head = unit % size.heads;
               const auto k = head_of<const T>(args.k, sample, head / group);
               const auto v = head_of<const T>(args.v, sample, head / group);
-              for (i64 key = 0; key < size.keys; key += kBlock) {
-                const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+              const Sight sight(args, size, sample);
+              const KeyRange all = sight.blocks();
+              for (i64 key = all.begin; key < all.end; key += kBlock) {
+                const i64 n = key + kBlock < all.end ? kBlock : all.end - key;
                 pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
               }
-              pack_right(v, 0, size.keys, size.d, size.padded, scratch.v_rows);
+              if (all.begin < all.end) {
+                pack_right(v,
+                           all.begin,
+                           all.end - all.begin,
+                           size.dv,
+                           size.padded_v,
+                           scratch.v_rows + all.begin / kDepth<T> * size.padded_v);
+              }
               for (i64 query = 0; query < size.queries; query += kQueries) {
                 const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
-                forward_queries<T>(args, size, scratch, sample, head, query, n);
+                forward_queries<T>(args, size, sight, scratch, sample, head, query, n);
               }
             });
 }

@@ -17,12 +17,16 @@ struct Scratch {
   i64 floats;
   Scratch(const Sizes& s, float* base) {
     Carver carver(base);
-    for (Word<T>** part : {&k_columns, &v_columns, &k_rows}) carver.take(s.key_words(), *part);
-    for (float** part : {&k_grad, &v_grad}) carver.take(s.key_words(), *part);
-    for (Word<T>** part : {&q, &grad}) carver.take(kQueries * s.padded, *part);
+    for (Word<T>** part : {&k_columns, &k_rows}) carver.take(s.key_words(), *part);
+    carver.take(s.value_words(), v_columns);
+    carver.take(s.key_words(), k_grad);
+    carver.take(s.value_words(), v_grad);
+    carver.take(kQueries * s.padded, q);
+    carver.take(kQueries * s.padded_v, grad);
     // Floats serve as left and as right factors; pairs are packed for either.
     constexpr i64 kPairs = kDepth<T> == 1 ? 0 : 1;
-    for (Word<T>** part : {&q_rows, &grad_rows}) carver.take(kPairs * kQueries * s.padded, *part);
+    carver.take(kPairs * kQueries * s.padded, q_rows);
+    carver.take(kPairs * kQueries * s.padded_v, grad_rows);
     carver.take(kPairs * kQueries * kBlock, weights);
     carver.take(kQueries * s.padded, q_grad);
     for (float** part : {&scores, &score_grad}) carver.take(kQueries * kBlock, *part);
@@ -43,11 +47,11 @@ struct RowTerms {
 };
 
 /// scores -> P M; score_grad (grad Vᵀ) -> dS. words: nullptr without dropout.
-template <class T, bool kMasked>
+template <class T, Hides kHides>
 [[gnu::always_inline]] inline void gradient_row(float* scores,
                                                 float* score_grad,
                                                 int vectors,
-                                                i64 seen,
+                                                KeyRange seen,
                                                 const RowTerms& row,
                                                 const u32* words,
                                                 const Keeper& keeper) {
@@ -55,7 +59,7 @@ template <class T, bool kMasked>
     float* s = scores + v * kLanes;
     float* g = score_grad + v * kLanes;
     F p = exp2_as<T>(load(s) * row.scale2 - row.lse2);
-    if (kMasked) p = keep(p, seen - v * kLanes);
+    p = visible<kHides>(p, seen, v * kLanes, F{});
     F dp = load(g);
     if (words != nullptr) {
       const F factor = keeper.factor(words + v * kLanes);
@@ -64,22 +68,20 @@ template <class T, bool kMasked>
     } else {
       store(s, p);
     }
-    F ds = p * (dp - row.dot) * row.scale;
-    if (kMasked) ds = keep(ds, seen - v * kLanes);
-    store(g, ds);
+    store(g, visible<kHides>(p * (dp - row.dot) * row.scale, seen, v * kLanes, F{}));
   }
 }
 
 template <class T>
 void backward_queries(const AttentionBackwardArgs& args,
                       const Sizes& size,
+                      const Sight& sight,
                       const Scratch<T>& scratch,
                       i64 sample,
                       i64 head,
                       i64 first,
                       i64 count) {
   const AttentionSpec& spec = args.spec;
-  const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
   const i64* rows_of_sample =
       spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
@@ -90,16 +92,16 @@ void backward_queries(const AttentionBackwardArgs& args,
       args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
   const auto q = head_of<const T>(args.q, sample, head);
   pack_left(q, first, count, size.d, size.padded, scratch.q, 1.0F);
-  pack_left(grad, first, count, size.d, size.padded, scratch.grad, 1.0F);
+  pack_left(grad, first, count, size.dv, size.padded_v, scratch.grad, 1.0F);
   if constexpr (kDepth < T >> 1) {
     pack_right(q, first, count, size.d, size.padded, scratch.q_rows);
-    pack_right(grad, first, count, size.d, size.padded, scratch.grad_rows);
+    pack_right(grad, first, count, size.dv, size.padded_v, scratch.grad_rows);
   }
   RowTerms rows[kQueries];
   for (i64 row = 0; row < count; ++row) {
     const T *g = grad[first + row], *o = out[first + row];
     F dot = {};
-    for_vectors(size.d, [&](i64 j, auto n) { dot += load(g + j, n) * load(o + j, n); });
+    for_vectors(size.dv, [&](i64 j, auto n) { dot += load(g + j, n) * load(o + j, n); });
     rows[row] = {
         static_cast<float>(spec.scale * kLog2E),
         lse[row] == kMinusInfinity ? -kMinusInfinity : static_cast<float>(lse[row] * kLog2E),
@@ -109,13 +111,13 @@ void backward_queries(const AttentionBackwardArgs& args,
   __builtin_memset(
       scratch.q_grad, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded));
 
-  const i64 seen_by_last = sight.visible(first + count - 1);
-  for (i64 key = 0; key < seen_by_last; key += kBlock) {
-    // Keys of this block that any of the queries sees.
-    const i64 n = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
+  const Seen seen = sight.seen(first, count);
+  for (i64 key = seen.first_block(); key < seen.some.end; key += kBlock) {
+    // Keys of this block up to the last that any of the queries sees.
+    const i64 n = seen.some.end - key < kBlock ? seen.some.end - key : kBlock;
     const i64 columns = round_up(n, kColumnUnit);
     const int vectors = static_cast<int>(columns / kLanes);
-    const i64 at = key * size.padded;
+    const i64 at = key * size.padded, at_v = key * size.padded_v;
     block_product(Left<false, Word<T>>{scratch.q, size.padded},
                   scratch.k_columns + at,
                   kBlock,
@@ -125,34 +127,33 @@ void backward_queries(const AttentionBackwardArgs& args,
                   columns,
                   steps_of<T>(size.d),
                   false);
-    block_product(Left<false, Word<T>>{scratch.grad, size.padded},
-                  scratch.v_columns + at,
+    block_product(Left<false, Word<T>>{scratch.grad, size.padded_v},
+                  scratch.v_columns + at_v,
                   kBlock,
                   scratch.score_grad,
                   kBlock,
                   count,
                   columns,
-                  steps_of<T>(size.d),
+                  steps_of<T>(size.dv),
                   false);
-    const bool masked = sight.visible(first) < key + kBlock;
-    for (i64 row = 0; row < count; ++row) {
-      float* scores = scratch.scores + row * kBlock;
-      float* score_grad = scratch.score_grad + row * kBlock;
-      const u32* drawn = spec.dropout > 0 ? words.make(first + row, key, n) : nullptr;
-      if (masked) {
-        const i64 seen = sight.visible(first + row) - key;
-        gradient_row<T, true>(scores, score_grad, vectors, seen, rows[row], drawn, keeper);
-      } else {
-        gradient_row<T, false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
+    with_hidden(seen, key, [&](auto hides) {
+      for (i64 row = 0; row < count; ++row) {
+        gradient_row<T, hides()>(scratch.scores + row * kBlock,
+                                 scratch.score_grad + row * kBlock,
+                                 hides() == Hides::none ? kBlockVectors : vectors,
+                                 seen_from(key, sight.keys(first + row)),
+                                 rows[row],
+                                 spec.dropout > 0 ? words.make(first + row, key, n) : nullptr,
+                                 keeper);
       }
-    }
+    });
     block_product(columns_of_scores<T>(scratch.scores, count, columns, scratch.weights),
                   scratch.grad_rows,
-                  size.padded,
-                  scratch.v_grad + at,
-                  size.padded,
+                  size.padded_v,
+                  scratch.v_grad + at_v,
+                  size.padded_v,
                   n,
-                  size.padded,
+                  size.padded_v,
                   steps_of<T>(count),
                   true);
     block_product(columns_of_scores<T>(scratch.score_grad, count, columns, scratch.weights),
@@ -182,6 +183,17 @@ void backward_queries(const AttentionBackwardArgs& args,
   }
 }
 
+/// Rounds sums [keys, padded] of one head.
+template <class T>
+void store_rows(const TensorArg& arg, i64 sample, i64 head, const float* sums, i64 padded) {
+  const auto to = head_of<T>(arg, sample, head);
+  for (i64 row = 0; row < arg.shape[1]; ++row) {
+    for_vectors(arg.shape[3], [&](i64 j, auto count) {
+      store(to[row] + j, load(sums + row * padded + j), count);
+    });
+  }
+}
+
 template <class T>
 void backward_unit(const AttentionBackwardArgs& args,
                    const Sizes& size,
@@ -190,32 +202,36 @@ void backward_unit(const AttentionBackwardArgs& args,
                    i64 kv_head) {
   const auto k = head_of<const T>(args.k, sample, kv_head),
              v = head_of<const T>(args.v, sample, kv_head);
-  for (i64 key = 0; key < size.keys; key += kBlock) {
-    const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+  const Sight sight(args, size, sample);
+  const KeyRange all = sight.blocks();
+  for (i64 key = all.begin; key < all.end; key += kBlock) {
+    const i64 n = key + kBlock < all.end ? kBlock : all.end - key;
     pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
-    pack_columns(v, key, n, size.d, scratch.v_columns + key * size.padded);
+    pack_columns(v, key, n, size.dv, scratch.v_columns + key * size.padded_v);
   }
-  pack_right(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_words());
-  __builtin_memset(scratch.k_grad, 0, bytes);
-  __builtin_memset(scratch.v_grad, 0, bytes);
+  if (all.begin < all.end) {
+    pack_right(k,
+               all.begin,
+               all.end - all.begin,
+               size.d,
+               size.padded,
+               scratch.k_rows + all.begin / kDepth<T> * size.padded);
+  }
+  const auto clear = [](float* sums, i64 words) {
+    __builtin_memset(sums, 0, sizeof(float) * static_cast<std::size_t>(words));
+  };
+  clear(scratch.k_grad, size.key_words());
+  clear(scratch.v_grad, size.value_words());
 
   const i64 group = size.heads / size.kv_heads;
   for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (i64 query = 0; query < size.queries; query += kQueries) {
       const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
-      backward_queries<T>(args, size, scratch, sample, head, query, n);
+      backward_queries<T>(args, size, sight, scratch, sample, head, query, n);
     }
   }
-  const auto k_grad = head_of<T>(args.k_grad, sample, kv_head);
-  const auto v_grad = head_of<T>(args.v_grad, sample, kv_head);
-  for (i64 row = 0; row < size.keys; ++row) {
-    const i64 at = row * size.padded;
-    for_vectors(size.d, [&](i64 j, auto count) {
-      store(k_grad[row] + j, load(scratch.k_grad + at + j), count);
-      store(v_grad[row] + j, load(scratch.v_grad + at + j), count);
-    });
-  }
+  store_rows<T>(args.k_grad, sample, kv_head, scratch.k_grad, size.padded);
+  store_rows<T>(args.v_grad, sample, kv_head, scratch.v_grad, size.padded_v);
 }
 
 i64 units_of(const Sizes& size) { return size.batch * size.kv_heads; }

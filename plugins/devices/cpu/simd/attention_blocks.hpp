@@ -87,9 +87,9 @@ inline void pack_columns(Head<const T> from, i64 first, i64 n, i64 d, Word<T>* t
   }
 }
 
-/// Sizes of one call, forward or backward.
+/// Sizes of one call, forward or backward. Keys have d features, values dv.
 struct Sizes {
-  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
+  i64 batch, queries, keys, heads, kv_heads, d, dv, padded, padded_v, key_blocks;
   template <class Args>
   explicit Sizes(const Args& args)
       : batch(args.q.shape[0]),
@@ -98,12 +98,15 @@ struct Sizes {
         heads(args.q.shape[2]),
         kv_heads(args.k.shape[2]),
         d(args.q.shape[3]),
+        dv(args.v.shape[3]),
         padded(round_up(d, kLanes)),
+        padded_v(round_up(dv, kLanes)),
         key_blocks((keys + kBlock - 1) / kBlock) {}
   /// Words of all keys of one head, packed; with pairs, room for twice as many.
   i64 key_words() const { return key_blocks * kBlock * padded; }
+  i64 value_words() const { return key_blocks * kBlock * padded_v; }
   /// Multiplications of a forward pass; packing a key and its value takes as long as two queries.
-  i64 work() const { return batch * heads * (queries + 2) * keys * 2 * d; }
+  i64 work() const { return batch * heads * (queries + 2) * keys * (d + dv); }
 };
 
 /// The first rows and `columns` of a block of scores as a left factor: as they are, or rounded to
@@ -158,16 +161,84 @@ inline auto columns_of_scores(float* scores, i64 rows, i64 columns, Word<T>* wor
   }
 }
 
-/// Which keys a query sees: [0, visible(i)).
-struct Sight {
-  i64 keys, offset;
-  bool causal;
-  i64 visible(i64 query) const {
-    if (!causal) return keys;
-    const i64 n = query + offset + 1;
-    return n < 0 ? 0 : n < keys ? n : keys;
-  }
+/// What consecutive queries see: some of them keys of `some` only, all of them those of `all`.
+struct Seen {
+  KeyRange some, all;
+  /// Where blocks of keys begin.
+  i64 first_block() const { return some.begin / kBlock * kBlock; }
 };
+
+/// What queries of a sample see of the keys of a call.
+class Sight {
+ public:
+  template <class Args>
+  Sight(const Args& args, const Sizes& size, i64 sample)
+      : spec_(args.spec), queries_(size.queries), keys_(size.keys) {
+    const i64 at = sample * size.queries;
+    if (args.first.rank > 0) first_ = args.first.template as<const i32>() + at;
+    if (args.last.rank > 0) last_ = args.last.template as<const i32>() + at;
+  }
+  KeyRange keys(i64 query) const {
+    return visible_keys(spec_,
+                        query,
+                        keys_,
+                        first_ == nullptr ? nullptr : first_ + query,
+                        last_ == nullptr ? nullptr : last_ + query);
+  }
+  /// Without limits of their own the first and the last query tell.
+  Seen seen(i64 first, i64 count) const {
+    const KeyRange of_first = keys(first), of_last = keys(first + count - 1);
+    Seen seen = {{of_first.begin, of_last.end}, {of_last.begin, of_first.end}};
+    if (first_ == nullptr && last_ == nullptr) return seen;
+    seen = {{keys_, 0}, {0, keys_}};
+    for (i64 query = first; query < first + count; ++query) {
+      const KeyRange range = keys(query);
+      if (range.begin < range.end) {
+        seen.some.begin = range.begin < seen.some.begin ? range.begin : seen.some.begin;
+        seen.some.end = range.end > seen.some.end ? range.end : seen.some.end;
+      }
+      seen.all.begin = range.begin > seen.all.begin ? range.begin : seen.all.begin;
+      seen.all.end = range.end < seen.all.end ? range.end : seen.all.end;
+    }
+    return seen;
+  }
+  /// What all queries see together, from the beginning of a block on.
+  KeyRange blocks() const {
+    if (queries_ == 0) return {0, 0};
+    const Seen all = seen(0, queries_);
+    return {all.first_block(), all.some.end};
+  }
+
+ private:
+  const AttentionSpec& spec_;
+  i64 queries_, keys_;
+  const i32 *first_ = nullptr, *last_ = nullptr;  // of this sample
+};
+
+/// A range counted from key `first` on.
+inline KeyRange seen_from(i64 first, KeyRange range) {
+  return {range.begin - first, range.end - first};
+}
+
+/// Which scores of a block a row does not see: none, those from some column on, or also the first.
+enum class Hides { none, end, both };
+
+/// v where the row sees it, `other` elsewhere. The row sees columns [begin, end), of which `at` is
+/// the vector's first.
+template <Hides kHides>
+[[gnu::always_inline]] inline F visible(F v, KeyRange seen, i64 at, F other) {
+  if constexpr (kHides != Hides::none) v = keep(v, seen.end - at, other);
+  if constexpr (kHides == Hides::both) v = keep(other, seen.begin - at, v);
+  return v;
+}
+
+/// Calls body(std::integral_constant of Hides) for the block of keys at `key`.
+template <class Body>
+inline void with_hidden(const Seen& seen, i64 key, Body&& body) {
+  if (seen.all.begin > key) return body(std::integral_constant<Hides, Hides::both>{});
+  if (seen.all.end < key + kBlock) return body(std::integral_constant<Hides, Hides::end>{});
+  body(std::integral_constant<Hides, Hides::none>{});
+}
 
 /// Random words of the probabilities of one query and kBlock keys.
 class BlockWords {

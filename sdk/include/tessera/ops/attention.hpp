@@ -7,34 +7,60 @@
 
 namespace tessera {
 
-/// Constants of one attention call. Query i attends to keys j with j <= i + causal_offset when
-/// causal. Probabilities are dropped by attention_counter(row_ids[i], head_offset + head,
-/// key_offset + j) (random.hpp).
+/// Constants of one attention call. Key j of the call is at position key_offset + j of its sample.
+/// Which keys a query sees: `visible_keys`. Probabilities are dropped by
+/// attention_counter(row_ids[i], head_offset + head, key_offset + j) (random.hpp).
 struct AttentionSpec {
   double scale = 1;
   bool causal = true;
   i64 causal_offset = 0;
+  i64 window = 0;  ///< the most keys that a query sees, the last ones; 0: no limit
   double dropout = 0;
   u64 key = 0;
   i64 head_offset = 0;
   i64 key_offset = 0;
 };
 
+/// Keys [begin, end) of a call; none where begin >= end.
+struct KeyRange {
+  i64 begin, end;
+};
+/// The keys that query `query` of a call with `keys` keys sees. When causal none is after key
+/// query + causal_offset. `first` and `last` point to the query's own limits, positions in the
+/// sample, or are null. With a window none is more than window - 1 before the last one that the
+/// query may see, whether or not this call has that one.
+constexpr KeyRange visible_keys(
+    const AttentionSpec& spec, i64 query, i64 keys, const i32* first, const i32* last) {
+  i64 begin = 0, end = keys;
+  if (spec.causal) end = query + spec.causal_offset + 1;
+  if (last != nullptr) {
+    const i64 after_last = *last - spec.key_offset + 1;
+    if (!spec.causal || after_last < end) end = after_last;
+  }
+  if (spec.window > 0 && end - spec.window > begin) begin = end - spec.window;
+  if (first != nullptr && *first - spec.key_offset > begin) begin = *first - spec.key_offset;
+  return {begin, end < 0 ? 0 : (end < keys ? end : keys)};
+}
+
 /// out = softmax(scale · q kᵀ) v for each sample and head, never storing the scores (Dao et al.
-/// 2022). q, out [b, sq, H, d]; k, v [b, sk, K, d], K divides H (grouped queries); unit inner
-/// stride. row_ids i64 [b · sq]. lse [b, H, sq]: log of each row's sum of exponentials; a query
-/// that sees no key gives out = 0 and lse = -inf. Counts the FLOPs of two products over the visible
-/// area of the scores.
+/// 2022). q [b, sq, H, d], k [b, sk, K, d], v [b, sk, K, dv], out [b, sq, H, dv]; K divides H
+/// (grouped queries); unit inner stride. row_ids i64 [b · sq]. first, last i32 [b, sq]: see
+/// `visible_keys`; each may be absent, but a window is for causal queries or those with `last`. lse
+/// [b, H, sq]: log of each row's sum of exponentials; a query that sees no key gives out = 0 and
+/// lse = -inf. What lies after the last key that some query of a sample sees is not read. Counts
+/// the FLOPs of two products over the area of the scores that is visible without first and last.
 struct AttentionArgs {
   static constexpr std::string_view kName = "attention";
-  static constexpr int kTensors = 6, kOutputs = 2;
+  static constexpr int kTensors = 8, kOutputs = 2;
   static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
                                           {"k", TypeRule::data},
                                           {"v", TypeRule::data},
                                           {"row_ids", TypeRule::integers},
+                                          {"first", TypeRule::indices},
+                                          {"last", TypeRule::indices},
                                           {"out", TypeRule::data},
                                           {"lse", TypeRule::statistic}};
-  TensorArg q, k, v, row_ids, out, lse;
+  TensorArg q, k, v, row_ids, first, last, out, lse;
   AttentionSpec spec;
   TESSERA_API static Effort effort(const AttentionArgs& args);
   TESSERA_API static void infer(AttentionArgs& args);
@@ -59,18 +85,20 @@ struct AttentionMergeArgs {
 /// what a kernel computes again for lack of memory is its own affair.
 struct AttentionBackwardArgs {
   static constexpr std::string_view kName = "attention_backward";
-  static constexpr int kTensors = 10, kOutputs = 3;
+  static constexpr int kTensors = 12, kOutputs = 3;
   static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
                                           {"k", TypeRule::data},
                                           {"v", TypeRule::data},
                                           {"row_ids", TypeRule::integers},
+                                          {"first", TypeRule::indices},
+                                          {"last", TypeRule::indices},
                                           {"out", TypeRule::data},
                                           {"lse", TypeRule::statistic},
                                           {"grad", TypeRule::data},
                                           {"q_grad", TypeRule::data},
                                           {"k_grad", TypeRule::data},
                                           {"v_grad", TypeRule::data}};
-  TensorArg q, k, v, row_ids, out, lse, grad, q_grad, k_grad, v_grad;
+  TensorArg q, k, v, row_ids, first, last, out, lse, grad, q_grad, k_grad, v_grad;
   AttentionSpec spec;
   TESSERA_API static Effort effort(const AttentionBackwardArgs& args);
   TESSERA_API static void infer(AttentionBackwardArgs& args);
