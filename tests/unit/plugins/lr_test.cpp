@@ -50,6 +50,57 @@ TEST(LearningRate, CosineFallsToMin) {
                {2 + half, 2, 2 - half, 1, 1});
 }
 
+// Values by the formulas of Megatron-LM's optimizer_param_scheduler.py.
+TEST(LearningRate, InverseSqrtFallsAsOneOverTheRoot) {
+  const auto root = [](double x) { return std::sqrt(x); };
+  expect_rates(rates("inverse_sqrt", "peak = 3\nwarmup_steps = 4", 9),
+               {.75, 1.5, 2.25, 3, 6 / root(5), 6 / root(6), 6 / root(7), 6 / root(8), 2});
+  expect_rates(rates("inverse_sqrt", "peak = 3", 4), {3, 3 / root(2), 3 / root(3), 1.5});
+  // Never below min, and min after the end.
+  expect_rates(rates("inverse_sqrt", "peak = 3\nmin = 2", 4), {3, 3 / root(2), 2, 2});
+  expect_rates(rates("inverse_sqrt", "peak = 3\nmin = 1\ndecay_steps = 2", 4),
+               {3, 3 / root(2), 1, 1});
+}
+
+TEST(LearningRate, WsdStaysAndFallsAtTheEnd) {
+  const auto tail = [](const std::string& keys) {
+    return rates("wsd", "peak = 5\nmin = 1\nwarmup_steps = 2\ntail_steps = 4\n" + keys, 9);
+  };
+  expect_rates(tail("tail = \"linear\""), {2.5, 5, 5, 5, 5, 4, 3, 2, 1});
+  const double half = std::sqrt(0.5);  // also cos(pi / 4)
+  expect_rates(tail("tail = \"cosine\""), {2.5, 5, 5, 5, 5, 3 + 2 * half, 3, 3 - 2 * half, 1});
+  const std::vector<double> exponential = {
+      2.5, 5, 5, 5, 5, 8 * std::pow(2, -.25) - 3, 8 * half - 3, 8 * std::pow(2, -.75) - 3, 1};
+  expect_rates(tail("tail = \"exponential\""), exponential);
+  expect_rates(tail(""), exponential);  // as Megatron-LM's default
+  expect_rates(tail("tail = \"minus_sqrt\""),
+               {2.5, 5, 5, 5, 5, 3, 5 - 4 * half, 5 - 4 * std::sqrt(0.75), 1});
+  // The end is given, and two updates follow it.
+  expect_rates(tail("tail = \"linear\"\ndecay_steps = 7"), {2.5, 5, 5, 4, 3, 2, 1, 1, 1});
+}
+
+TEST(LearningRate, WsdMayBeAllTail) {
+  expect_rates(rates("wsd", "peak = 4\ntail = \"linear\"\ntail_steps = 4", 4), {3, 2, 1, 0});
+}
+
+TEST(LearningRate, WsdRefusesATailThatDoesNotFit) {
+  const auto problem = [](const std::string& keys, i64 steps) {
+    return text_of<ConfigError>([&] { rates("wsd", keys, steps); });
+  };
+  EXPECT_THAT(problem("peak = 1", 9), HasSubstr("tail_steps"));
+  EXPECT_THAT(problem("peak = 1\ntail_steps = 0", 9), HasSubstr("tail_steps"));
+  EXPECT_THAT(problem("peak = 1\ntail_steps = 2\ntail = \"sqrt\"", 9), HasSubstr("minus_sqrt"));
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 4\ntail_steps = 6", 9),
+              HasSubstr("lr.warmup_steps = 4 and lr.tail_steps = 6 are more than the 9 updates up "
+                        "to the end of the decay (lr.decay_steps)"));
+  EXPECT_THAT(problem("peak = 1\ntail_steps = 5\ndecay_steps = 4", 9),
+              HasSubstr("lr.warmup_steps = 0 and lr.tail_steps = 5 are more than the 4 updates"));
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 4\ntail_steps = 1\ndecay_steps = 4", 9),
+              HasSubstr("are more than the 4 updates"));
+  // One that is cut short only warms up.
+  expect_rates(rates("wsd", "peak = 1\nwarmup_steps = 4\ntail_steps = 6", 2), {.25, .5});
+}
+
 TEST(LearningRate, AllSchedulesAgreeInTheRise) {
   const std::string keys = "peak = 0.7\nwarmup_steps = 5";
   const auto linear = rates("linear", keys, 9), cosine = rates("cosine", keys, 9);
