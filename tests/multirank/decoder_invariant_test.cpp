@@ -44,6 +44,7 @@ const Sets kOther = {"model.block.attention.head_size=10",
 
 // Fewer keys than a chunk of positions has, than a rank has, and more.
 Sets window(i64 keys) { return {fmt::format("model.block.attention.window={}", keys)}; }
+const Sets kGeglu = {"model.block.mlp.activation=\"geglu\""};
 
 struct Row {
   std::string name;
@@ -81,6 +82,8 @@ std::vector<Row> rows() {
           {"window_recompute", {"recompute.mode=\"full\""}, window(3)},
           {"window_graphs", {"graph.type=\"partial\""}, window(3)},
           {"window_cpu_cp2", with(kContext, {"device.type=\"cpu\""}), window(5)},
+          {"tp2_sp_geglu", with(kTensor, {kRows}), kGeglu},
+          {"cpu_pp2_geglu", with(kStages, {"device.type=\"cpu\""}), kGeglu},
           {"cpu_tp2_sp", with(kTensor, {kRows, "device.type=\"cpu\""})},
           {"cpu_cp2_other", with(kContext, {"device.type=\"cpu\""}), kOther}};
 }

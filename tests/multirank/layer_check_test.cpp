@@ -103,6 +103,16 @@ TEST(LayerCheck, LayersThatShipPass) {
   }
 }
 
+TEST(LayerCheck, ActivationsWithAGatePass) {
+  for (const char* activation : {"swiglu", "geglu"}) {
+    const Given gated = {{"layer.ffn", 8}, {"layer.activation", activation}};
+    EXPECT_EQ(check("gated_mlp", gated, 2), "") << activation;
+    Given experts = {{"layer.experts", 4}, {"layer.shared_ffn", 8}};
+    experts.insert(experts.end(), gated.begin(), gated.end());
+    EXPECT_EQ(check("moe", experts, 2), "") << activation;
+  }
+}
+
 // Ranks of the tensor group add parts of these losses.
 TEST(LayerCheck, SumsWhatRanksAddToALoss) {
   const Given experts = {

@@ -111,6 +111,9 @@ std::vector<MoeRow> rows() {
   const std::vector<MoeRow> shared = {
       {"shared_tp2", kTensor, kShared},
       {"shared_tp2_sp_ep2", experts(2, kTensorRows), kShared},
+      {"shared_geglu_tp2_sp_ep2",
+       experts(2, kTensorRows),
+       with(kShared, {"model.block.mlp.activation=\"geglu\""})},
       {"shared_overlap_dp4_ep2", experts(2, with({"parallel.data=4"}, {kOverlap})), kShared},
       {"shared_overlap_tp2_sp_ep2_etp1",
        experts(2, parts(1, with(kTensorRows, {kOverlap}))),

@@ -221,7 +221,8 @@ class MutantSharedLayer final : public Layer {
     last = [this, run = std::move(last)](Context& cx, Bundle& bundle) {
       run(cx, bundle);
       const Tensor x = region_.enter(cx, std::exchange(bundle[kept_], {}));
-      const Tensor inner = ops::weighted_swiglu(cx, ops::linear(cx, x, *up_, nullptr), {});
+      const Tensor inner =
+          ops::weighted_activation(cx, ops::linear(cx, x, *up_, nullptr), {}, Activation::swiglu);
       const Tensor y = region_.leave(cx, ops::linear(cx, inner, *down_, nullptr));
       bundle[hidden_] = ops::add(cx, bundle[hidden_], y);
     };

@@ -71,11 +71,33 @@ struct Activated {
   bool whole;
 };
 
+template <Activation kActivation, class C>
+__device__ __forceinline__ Slope<C> slope_of(C x) {
+  if constexpr (kActivation == Activation::swiglu) {
+    return silu(x);
+  } else {
+    return gelu(x);
+  }
+}
+
+/// Calls f with the activation as a constant: `[&]<Activation kActivation>() { … }`.
+template <class F>
+void with_activation(Activation activation, F&& f) {
+  switch (activation) {
+    case Activation::swiglu:
+      return f.template operator()<Activation::swiglu>();
+    case Activation::gelu:
+      return f.template operator()<Activation::gelu>();
+    case Activation::geglu:
+      return f.template operator()<Activation::geglu>();
+  }
+}
+
 template <class T, Activation kActivation>
 __global__ void weighted_activation(Activated<T> of) {
   using C = Compute<T>;
   constexpr int kN = kPack<T>;
-  constexpr bool kGated = kActivation == Activation::swiglu;
+  constexpr bool kGated = is_gated(kActivation);
   for (i64 row = blockIdx.x; row < of.rows; row += gridDim.x) {
     const C weight = of.weights != nullptr ? of.weights[row] : C(1);
     const T* x = of.x + row * of.width * (kGated ? 2 : 1);
@@ -84,11 +106,9 @@ __global__ void weighted_activation(Activated<T> of) {
       load(values, x + j, count, of.whole);
       if constexpr (kGated) load(ups, x + of.width + j, count, of.whole);
       for (int n = 0; n < kN; ++n) {
-        if constexpr (kGated) {
-          values[n] = weight * (silu(values[n]).value * ups[n]);
-        } else {
-          values[n] = weight * gelu(values[n]).value;
-        }
+        C value = slope_of<kActivation>(values[n]).value;
+        if constexpr (kGated) value *= ups[n];
+        values[n] = weight * value;
       }
       store(of.out + row * of.width + j, values, count, of.whole);
     });
@@ -109,7 +129,7 @@ template <class T, Activation kActivation>
 __global__ void weighted_activation_backward(ActivatedGradient<T> of) {
   using C = Compute<T>;
   constexpr int kN = kPack<T>;
-  constexpr bool kGated = kActivation == Activation::swiglu;
+  constexpr bool kGated = is_gated(kActivation);
   for (i64 row = blockIdx.x; row < of.rows; row += gridDim.x) {
     const C weight = of.weights != nullptr ? of.weights[row] : C(1);
     const i64 begin = row * of.width * (kGated ? 2 : 1);
@@ -120,7 +140,7 @@ __global__ void weighted_activation_backward(ActivatedGradient<T> of) {
       load(values, of.x + begin + j, count, of.whole);
       if constexpr (kGated) load(ups, of.x + begin + of.width + j, count, of.whole);
       for (int n = 0; n < kN; ++n) {
-        const Slope<C> slope = kGated ? silu(values[n]) : gelu(values[n]);
+        const Slope<C> slope = slope_of<kActivation>(values[n]);
         const C up = kGated ? ups[n] : C(1), g = weight * grads[n];
         sum += grads[n] * (slope.value * up);
         values[n] = g * slope.derivative * up;
@@ -187,11 +207,9 @@ void run(const WeightedActivationArgs& args, void*, cudaStream_t stream) {
                           .width = width,
                           .whole = fits<T>(args.x, width) && fits<T>(args.out, width)};
     const LaunchShape shape = shape_of<T>(rows, width);
-    if (args.activation == Activation::swiglu) {
-      launch(weighted_activation<T, Activation::swiglu>, shape, stream, of);
-    } else {
-      launch(weighted_activation<T, Activation::gelu>, shape, stream, of);
-    }
+    with_activation(args.activation, [&]<Activation kActivation>() {
+      launch(weighted_activation<T, kActivation>, shape, stream, of);
+    });
   });
 }
 
@@ -210,11 +228,9 @@ void run(const WeightedActivationBackwardArgs& args, void*, cudaStream_t stream)
         .whole =
             fits<T>(args.grad, width) && fits<T>(args.x, width) && fits<T>(args.x_grad, width)};
     const LaunchShape shape = shape_of<T>(rows, width);
-    if (args.activation == Activation::swiglu) {
-      launch(weighted_activation_backward<T, Activation::swiglu>, shape, stream, of);
-    } else {
-      launch(weighted_activation_backward<T, Activation::gelu>, shape, stream, of);
-    }
+    with_activation(args.activation, [&]<Activation kActivation>() {
+      launch(weighted_activation_backward<T, kActivation>, shape, stream, of);
+    });
   });
 }
 

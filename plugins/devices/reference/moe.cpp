@@ -47,6 +47,10 @@ Slope gelu(double x) {
   return {0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner};
 }
 
+Slope slope_of(Activation activation, double x) {
+  return activation == Activation::swiglu ? silu(x) : gelu(x);
+}
+
 }  // namespace
 
 template <>
@@ -135,10 +139,8 @@ void run(const WeightedActivationArgs& args) {
       for (i64 i = begin; i < end; ++i) {
         const double weight = weights != nullptr ? static_cast<double>(weights[i]) : 1.0;
         for (i64 j = 0; j < f; ++j) {
-          const double first = static_cast<double>(x(i, j));
-          const double value = args.activation == Activation::gelu
-                                   ? gelu(first).value
-                                   : silu(first).value * static_cast<double>(x(i, f + j));
+          double value = slope_of(args.activation, static_cast<double>(x(i, j))).value;
+          if (is_gated(args.activation)) value *= static_cast<double>(x(i, f + j));
           out(i, j) = static_cast<T>(weight * value);
         }
       }
@@ -160,12 +162,11 @@ void run(const WeightedActivationBackwardArgs& args) {
         double sum = 0;
         for (i64 j = 0; j < f; ++j) {
           const double g = static_cast<double>(grad(i, j)), first = static_cast<double>(x(i, j));
-          if (args.activation == Activation::gelu) {
-            const Slope slope = gelu(first);
+          const Slope slope = slope_of(args.activation, first);
+          if (!is_gated(args.activation)) {
             sum += g * slope.value;
             x_grad(i, j) = static_cast<T>(weight * g * slope.derivative);
           } else {
-            const Slope slope = silu(first);
             const double up = static_cast<double>(x(i, f + j));
             sum += g * slope.value * up;
             x_grad(i, j) = static_cast<T>(weight * g * slope.derivative * up);

@@ -30,8 +30,11 @@ class GatedMlp final : public Layer {
           .at_most(kMostInnerFeatures)
           .megatron("--ffn-hidden-size")
           .also("ffn_dim intermediate_size");
-      s.field("activation", &Config::activation, "of the gate; swiglu: x · sigmoid(x)")
-          .one_of({"swiglu"})
+      s.field("activation",
+              &Config::activation,
+              "of the gate; swiglu: x · sigmoid(x); geglu: gelu(x), the tanh form, as "
+              "\"gelu_pytorch_tanh\" of transformers")
+          .one_of({"swiglu", "geglu"})
           .structural()
           .also("--swiglu",
                 "is activation of [model.block.mlp] type = \"gated_mlp\" here, or of \"moe\"")
@@ -43,7 +46,8 @@ class GatedMlp final : public Layer {
     }
   };
 
-  GatedMlp(const Config& config, BuildContext& build) : hidden_(build.slot("hidden")) {
+  GatedMlp(const Config& config, BuildContext& build)
+      : hidden_(build.slot("hidden")), activation_(ops::activation_named(config.activation)) {
     constexpr i64 kMultiple = 64;
     const i64 ffn =
         config.ffn.value_or(std::max<i64>(config.hidden * 8 / 3 / kMultiple, 1) * kMultiple);
@@ -64,13 +68,14 @@ class GatedMlp final : public Layer {
   std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = std::exchange(bundle[hidden_], {});
-               const Tensor inner = ops::weighted_swiglu(cx, (*up_)(cx, x), {});
+               const Tensor inner = ops::weighted_activation(cx, (*up_)(cx, x), {}, activation_);
                bundle[hidden_] = (*down_)(cx, inner);
              }}};
   }
 
  private:
   Slot hidden_;
+  Activation activation_;
   std::shared_ptr<Module> up_, down_;
 };
 

@@ -24,7 +24,7 @@ class Moe final : public Layer {
 
   Moe(const Config& config, BuildContext& build)
       : region_(build.tensor_region()),
-        swiglu_(config.activation == "swiglu"),
+        activation_(ops::activation_named(config.activation)),
         hidden_(build.slot("hidden")),
         experts_(build.slot("moe.experts")),
         weights_(build.slot("moe.weights")),
@@ -67,12 +67,13 @@ class Moe final : public Layer {
     }
     dispatcher_ = build.child("dispatcher", config.dispatcher, given);
     const Split over_experts{.dim = 0, .axis = Axis::expert};
+    const bool gated = is_gated(activation_);
     const std::vector<i64> halves = {ffn, ffn};
     const double active = static_cast<double>(config.top_k) / static_cast<double>(config.experts);
     up_ = &build.parameter(
         {.name = "experts.up",
-         .shape = {config.experts, config.hidden, swiglu_ ? 2 * ffn : ffn},
-         .split = {over_experts, {2, Axis::expert_tensor, swiglu_ ? halves : std::vector<i64>()}},
+         .shape = {config.experts, config.hidden, gated ? 2 * ffn : ffn},
+         .split = {over_experts, {2, Axis::expert_tensor, gated ? halves : std::vector<i64>()}},
          .init = Init::gaussian(config.init_std),
          .active = active});
     const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
@@ -85,7 +86,7 @@ class Moe final : public Layer {
     shared_.emplace(build,
                     SharedExperts::Options{.hidden = config.hidden,
                                            .ffn = config.shared_ffn,
-                                           .swiglu = swiglu_,
+                                           .activation = activation_,
                                            .gate = config.shared_gate,
                                            .init_std = config.init_std,
                                            .output_std = config.init_std / scale});
@@ -208,8 +209,7 @@ class Moe final : public Layer {
     const Tensor counts = dispatcher_->counts(bundle);
     Tensor inner = ops::grouped_linear(cx, std::exchange(bundle[hidden_], {}), *up_, counts);
     const Tensor weights = std::exchange(bundle[weights_], {});
-    inner =
-        swiglu_ ? ops::weighted_swiglu(cx, inner, weights) : ops::weighted_gelu(cx, inner, weights);
+    inner = ops::weighted_activation(cx, inner, weights, activation_);
     bundle[hidden_] = ops::grouped_linear(cx, inner, *down_, counts);
   }
 
@@ -235,7 +235,7 @@ class Moe final : public Layer {
 
   TensorRegion region_;
   bool several_ = false;  ///< ranks have the layer's experts
-  bool swiglu_;
+  Activation activation_;
   Slot hidden_, experts_, weights_;
   AuxiliaryLosses auxiliary_;
   std::shared_ptr<Router> router_;

@@ -43,8 +43,9 @@ struct MoeConfig {
         .megatron("--moe-ffn-hidden-size");
     s.field("activation",
             &MoeConfig::activation,
-            "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
-        .one_of({"swiglu", "gelu"})
+            "between an expert's matrices; swiglu, geglu: the first has 2 × ffn columns, gate and "
+            "up, and silu(gate) or gelu(gate) multiplies up; gelu is the tanh form")
+        .one_of({"swiglu", "geglu", "gelu"})
         .structural();
     model_fields::init_std(s);
     s.field("sequence_loss",

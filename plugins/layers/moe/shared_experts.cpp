@@ -8,13 +8,14 @@ namespace tessera {
 
 SharedExperts::SharedExperts(BuildContext& build, const Options& options)
     : region_(build.tensor_region()),
-      swiglu_(options.swiglu),
+      activation_(options.activation),
       slot_(build.slot("moe.shared")),
       gates_(build.slot("moe.shared_gate")) {
+  const bool gated = is_gated(activation_);
   const std::vector<i64> halves = {options.ffn, options.ffn};
   up_ = &build.parameter({.name = "shared.up",
-                          .shape = {swiglu_ ? 2 * options.ffn : options.ffn, options.hidden},
-                          .split = {{0, Axis::tensor, swiglu_ ? halves : std::vector<i64>()}},
+                          .shape = {gated ? 2 * options.ffn : options.ffn, options.hidden},
+                          .split = {{0, Axis::tensor, gated ? halves : std::vector<i64>()}},
                           .init = Init::gaussian(options.init_std)});
   down_ = &build.parameter({.name = "shared.down",
                             .shape = {options.hidden, options.ffn},
@@ -47,8 +48,7 @@ void SharedExperts::first_half(Context& cx, Bundle& bundle) const {
 void SharedExperts::second_half(Context& cx, Bundle& bundle) const {
   const Tensor inner = std::exchange(bundle[slot_], {});
   const Tensor gates = std::exchange(bundle[gates_], {});
-  const Tensor active =
-      swiglu_ ? ops::weighted_swiglu(cx, inner, gates) : ops::weighted_gelu(cx, inner, gates);
+  const Tensor active = ops::weighted_activation(cx, inner, gates, activation_);
   bundle[slot_] = region_.row(cx, active, *down_, nullptr);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "tessera/build.hpp"
+#include "tessera/ops/moe.hpp"
 
 namespace tessera {
 
@@ -11,7 +12,7 @@ class SharedExperts {
  public:
   struct Options {
     i64 hidden = 0, ffn = 0;
-    bool swiglu = true;
+    Activation activation = Activation::swiglu;
     bool gate = false;  ///< the result of each row is multiplied by sigmoid(x · gate)
     double init_std = 0, output_std = 0;
   };
@@ -28,7 +29,7 @@ class SharedExperts {
   Tensor gate_of(Context& cx, const Tensor& x) const;
 
   TensorRegion region_;
-  bool swiglu_;
+  Activation activation_;
   Slot slot_, gates_;
   Parameter *up_, *down_, *gate_ = nullptr;
 };

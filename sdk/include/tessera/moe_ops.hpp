@@ -116,10 +116,14 @@ TESSERA_API Tensor grouped_linear(Context& cx,
                                   Parameter& weight,
                                   const Tensor& counts);
 
-/// [m, f]: weights [m] · silu(gate) · up of x [m, 2f], gate first. weights (fp32 or wider) may be
-/// undefined: 1. Gradients to both.
-TESSERA_API Tensor weighted_swiglu(Context& cx, const Tensor& x, const Tensor& weights);
-/// [m, f]: weights [m] · gelu(x) of x [m, f].
-TESSERA_API Tensor weighted_gelu(Context& cx, const Tensor& x, const Tensor& weights);
+/// [m, f]: weights [m] · activation(x) of x [m, f], or [m, 2f] where the activation has a gate,
+/// which comes first. weights (fp32 or wider) may be undefined: 1. Gradients to both.
+TESSERA_API Tensor weighted_activation(Context& cx,
+                                       const Tensor& x,
+                                       const Tensor& weights,
+                                       Activation activation);
+/// The one of this name, as a configuration has it: "swiglu". Throws ConfigError where there is
+/// none.
+TESSERA_API Activation activation_named(std::string_view name);
 
 }  // namespace tessera::ops

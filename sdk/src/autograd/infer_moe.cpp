@@ -45,7 +45,7 @@ double product_flops(const TensorArg& rows, const TensorArg& matrices) {
 
 i64 activated(const Infer& check, const TensorArg& x, Activation activation) {
   check_rows(check, x);
-  if (activation == Activation::gelu) return x.shape[1];
+  if (!is_gated(activation)) return x.shape[1];
   check.require(x.shape[1] % 2 == 0, "x must hold gate and up, 2f features");
   return x.shape[1] / 2;
 }

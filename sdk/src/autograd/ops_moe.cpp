@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <array>
+#include <iterator>
 
+#include "tessera/error.hpp"
 #include "tessera/moe_ops.hpp"
 
 namespace tessera::ops {
@@ -13,33 +16,13 @@ Tensor sums_of(Context& cx, const Tensor& y, const Tensor& inverse) {
   return run(cx, UnpermuteRowsArgs{y.arg(), inverse.arg(), {}})[0];
 }
 
-Tensor activate(Context& cx,
-                const Tensor& x,
-                const Tensor& weights,
-                Activation activation,
-                std::string_view name) {
-  WeightedActivationArgs args;
-  args.x = x.arg();
-  if (weights.defined()) args.weights = weights.arg();
-  args.activation = activation;
-  Tensor y = run(cx, args)[0];
-  if (!cx.recording()) return y;
-  const auto input_half = [x = x.with_var({}),
-                           weights = weights.defined() ? weights.with_var({}) : Tensor(),
-                           activation](Context& c, Gradients& g) {
-    WeightedActivationBackwardArgs back;
-    const Tensor gradient = g.output(0);
-    back.grad = gradient.arg();
-    back.x = x.arg();
-    if (weights.defined()) back.weights = weights.arg();
-    back.activation = activation;
-    const auto made = run(c, back);
-    g.input(0, made[0]);
-    if (weights.defined() && g.wants(1)) g.input(1, made[1]);
-  };
-  cx.tape->record(name, std::array{x, weights}, std::array{&y}, input_half);
-  return y;
-}
+struct NamedActivation {
+  std::string_view name, recorded;  // on a tape
+  Activation activation;
+};
+constexpr NamedActivation kActivations[] = {{"swiglu", "weighted_swiglu", Activation::swiglu},
+                                            {"gelu", "weighted_gelu", Activation::gelu},
+                                            {"geglu", "weighted_geglu", Activation::geglu}};
 
 }  // namespace
 
@@ -132,12 +115,39 @@ Tensor grouped_linear(Context& cx, const Tensor& x, Parameter& weight, const Ten
   return y;
 }
 
-Tensor weighted_swiglu(Context& cx, const Tensor& x, const Tensor& weights) {
-  return activate(cx, x, weights, Activation::swiglu, "weighted_swiglu");
+Tensor weighted_activation(Context& cx,
+                           const Tensor& x,
+                           const Tensor& weights,
+                           Activation activation) {
+  WeightedActivationArgs args;
+  args.x = x.arg();
+  if (weights.defined()) args.weights = weights.arg();
+  args.activation = activation;
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [x = x.with_var({}),
+                           weights = weights.defined() ? weights.with_var({}) : Tensor(),
+                           activation](Context& c, Gradients& g) {
+    WeightedActivationBackwardArgs back;
+    const Tensor gradient = g.output(0);
+    back.grad = gradient.arg();
+    back.x = x.arg();
+    if (weights.defined()) back.weights = weights.arg();
+    back.activation = activation;
+    const auto made = run(c, back);
+    g.input(0, made[0]);
+    if (weights.defined() && g.wants(1)) g.input(1, made[1]);
+  };
+  const std::string_view name =
+      std::ranges::find(kActivations, activation, &NamedActivation::activation)->recorded;
+  cx.tape->record(name, std::array{x, weights}, std::array{&y}, input_half);
+  return y;
 }
 
-Tensor weighted_gelu(Context& cx, const Tensor& x, const Tensor& weights) {
-  return activate(cx, x, weights, Activation::gelu, "weighted_gelu");
+Activation activation_named(std::string_view name) {
+  const auto* found = std::ranges::find(kActivations, name, &NamedActivation::name);
+  if (found == std::end(kActivations)) fail_config("there is no activation \"{}\"", name);
+  return found->activation;
 }
 
 }  // namespace tessera::ops

@@ -110,9 +110,11 @@ void add_products(Cases& cases, const Products& p) {
 }
 
 void add_activations(Cases& cases, i64 m, i64 f) {
-  for (const Activation activation : {Activation::swiglu, Activation::gelu}) {
-    const bool gated = activation == Activation::swiglu;
-    const std::string name = fmt::format("{} {}x{}", gated ? "swiglu" : "gelu", m, f);
+  const std::pair<Activation, const char*> all[] = {
+      {Activation::swiglu, "swiglu"}, {Activation::gelu, "gelu"}, {Activation::geglu, "geglu"}};
+  for (const auto& [activation, called] : all) {
+    const bool gated = is_gated(activation);
+    const std::string name = fmt::format("{} {}x{}", called, m, f);
     const auto x = [&] { return cases.random({m, gated ? 2 * f : f}, -4, 4); };
     const auto weights = [&] { return cases.random({m}, cases.statistic(), -1, 1); };
     WeightedActivationArgs forward;

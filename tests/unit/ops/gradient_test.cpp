@@ -281,15 +281,19 @@ TEST_F(Gradient, ExpertsOfAMixture) {
   const Tensor counts = bench_.tensor({3}, DType::i64, {4, 0, 2});
   const auto f = [&](Context& cx, const Tensors& x) {
     const Tensor inner = ops::grouped_linear(cx, x[0], *up, counts);
-    return Tensors{ops::grouped_linear(cx, ops::weighted_swiglu(cx, inner, x[1]), *down, counts)};
+    const Tensor active = ops::weighted_activation(cx, inner, x[1], Activation::swiglu);
+    return Tensors{ops::grouped_linear(cx, active, *down, counts)};
   };
   // Two rows of padding.
   EXPECT_EQ(gradient_check(cx_, f, {random({8, 4}, 3), random({8}, 4)}, both), "");
-  for (const bool weighted : {false, true}) {
-    const auto gelu = [&](Context& cx, const Tensors& x) {
-      return Tensors{ops::weighted_gelu(cx, x[0], weighted ? x[1] : Tensor())};
-    };
-    EXPECT_EQ(gradient_check(cx_, gelu, {random({5, 6}, 3), random({5}, 4)}), "");
+  for (const Activation activation : {Activation::swiglu, Activation::gelu, Activation::geglu}) {
+    for (const bool weighted : {false, true}) {
+      const auto active = [&](Context& cx, const Tensors& x) {
+        const Tensor weights = weighted ? x[1] : Tensor();
+        return Tensors{ops::weighted_activation(cx, x[0], weights, activation)};
+      };
+      EXPECT_EQ(gradient_check(cx_, active, {random({5, 6}, 3), random({5}, 4)}), "");
+    }
   }
 }
 

@@ -45,7 +45,7 @@ TEST(ManyLoads, GrowNoCacheAndAskForMemoryOnlyWhereTheLoadIsTheLargestSoFar) {
     cx.tape = &tape;
     const Tape::FrameId frame = tape.begin(x);
     Tensor y = ops::grouped_linear(cx, x[0], *weight, counts);
-    y = ops::weighted_swiglu(cx, y, {});
+    y = ops::weighted_activation(cx, y, {}, Activation::swiglu);
     tape.end(std::vector<Tensor>{y});
     std::vector<Tape::Gradient> gradients = Tape::gradients({cx.empty({rows, kOut}, DType::fp32)});
     tape.backward(cx, frame, Half::both, gradients);

@@ -220,6 +220,23 @@ TEST(ReferenceActivation, IsMultipliedByTheRowsWeight) {
   expect_near(found[4], {3 * s, 0});
 }
 
+// The gate's GELU is the operation's: of 1 and 0 by its formula and derivative.
+TEST(ReferenceActivation, OfAGateIsGelu) {
+  const double root = std::sqrt(2 / M_PI), t = std::tanh(root * 1.044715);
+  const double value = 0.5 * (1 + t);
+  const double slope = value + 0.5 * (1 - t * t) * root * (1 + 3 * 0.044715);
+  const Operand x = fp64({2, 2}, {1, 3, 0, 5}), weights = fp64({2}, {2, 4});
+  WeightedActivationArgs forward;
+  forward.activation = Activation::geglu;
+  expect_near(run(forward, {x, weights, Operand::result()})[2], {2 * value * 3, 0});
+  WeightedActivationBackwardArgs back;
+  back.activation = Activation::geglu;
+  const auto found =
+      run(back, {fp64({2, 1}, {1, 1}), x, weights, Operand::result(), Operand::result()});
+  expect_near(found[3], {2 * 3 * slope, 2 * value, 4 * 5 * 0.5, 0});
+  expect_near(found[4], {3 * value, 0});
+}
+
 TEST(ReferenceExperts, AreCountedBySequence) {
   ExpertCountsArgs args;
   args.all = 2;

@@ -26,25 +26,52 @@ void sum_choices(const UnpermuteRowsArgs& args) {
   });
 }
 
-/// activation(x): its value and derivative from one sigmoid.
+/// A function of a gate: its value, and with its derivative. Results are stored as T.
 struct Slope {
   F value, derivative;
 };
-[[gnu::always_inline]] inline Slope silu(F x) {
-  const F s = sigmoid(x);
-  return {x * s, s * (1.0F + x * (1.0F - s))};
-}
+struct Silu {
+  template <class T>
+  [[gnu::always_inline]] static F of(F x) {
+    return x * sigmoid(x);
+  }
+  template <class T>
+  [[gnu::always_inline]] static Slope slope(F x) {
+    const F s = sigmoid(x);
+    return {x * s, s * (1.0F + x * (1.0F - s))};
+  }
+};
+struct Gelu {
+  template <class T>
+  [[gnu::always_inline]] static F of(F x) {
+    return gelu_of<T>(x);
+  }
+  template <class T>
+  [[gnu::always_inline]] static Slope slope(F x) {
+    return {gelu_of<T>(x), gelu_derivative<T>(x)};
+  }
+};
 
 [[gnu::always_inline]] inline float weight_of(const float* weights, i64 row) {
   return weights != nullptr ? weights[row] : 1.0F;
 }
 
-template <class T>
+/// Calls f with the function of the gate, or of what there is without one.
+template <class Call>
+void with_function(Activation activation, Call&& f) {
+  if (activation == Activation::swiglu) {
+    f(Silu());
+  } else {
+    f(Gelu());
+  }
+}
+
+template <class T, class Function>
 void activate(const WeightedActivationArgs& args) {
   const auto x = rows_of<const T>(args.x);
   const auto out = rows_of<T>(args.out);
   const float* weights = args.weights.as<const float>();
-  const bool gated = args.activation == Activation::swiglu;
+  const bool gated = is_gated(args.activation);
   parallel_for(out.n, row_grain(2 * out.width), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
       const T *from = x[row], *up = from + out.width;
@@ -53,25 +80,25 @@ void activate(const WeightedActivationArgs& args) {
       if (gated) {
         for_vectors(out.width, [=](i64 j, auto count) {
           const F gate = load(from + j, count);
-          store(to + j, weight * (gate * sigmoid(gate) * load(up + j, count)), count);
+          store(to + j, weight * (Function::template of<T>(gate) * load(up + j, count)), count);
         });
       } else {
         for_vectors(out.width, [=](i64 j, auto count) {
-          store(to + j, weight * gelu_of<T>(load(from + j, count)), count);
+          store(to + j, weight * Function::template of<T>(load(from + j, count)), count);
         });
       }
     }
   });
 }
 
-template <class T>
+template <class T, class Function>
 void activation_gradient(const WeightedActivationBackwardArgs& args) {
   const auto x = rows_of<const T>(args.x);
   const auto grad = rows_of<const T>(args.grad);
   const auto x_grad = rows_of<T>(args.x_grad);
   const float* weights = args.weights.as<const float>();
   float* weights_grad = args.weights_grad.as<float>();
-  const bool gated = args.activation == Activation::swiglu;
+  const bool gated = is_gated(args.activation);
   const i64 f = grad.width;
   parallel_for(grad.n, row_grain(4 * f), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
@@ -81,7 +108,7 @@ void activation_gradient(const WeightedActivationBackwardArgs& args) {
       F total = {};
       if (gated) {
         for_vectors(f, [&](i64 j, auto count) {
-          const Slope slope = silu(load(from + j, count));
+          const Slope slope = Function::template slope<T>(load(from + j, count));
           const F u = load(up + j, count), gj = load(g + j, count);
           total += keep(gj * slope.value * u, count);
           store(to + j, weight * (gj * slope.derivative * u), count);
@@ -89,9 +116,10 @@ void activation_gradient(const WeightedActivationBackwardArgs& args) {
         });
       } else {
         for_vectors(f, [&](i64 j, auto count) {
-          const F xj = load(from + j, count), gj = load(g + j, count);
-          total += keep(gj * gelu_of<T>(xj), count);
-          store(to + j, weight * (gj * gelu_derivative<T>(xj)), count);
+          const Slope slope = Function::template slope<T>(load(from + j, count));
+          const F gj = load(g + j, count);
+          total += keep(gj * slope.value, count);
+          store(to + j, weight * (gj * slope.derivative), count);
         });
       }
       if (weights_grad != nullptr) weights_grad[row] = sum(total);
@@ -108,12 +136,17 @@ void run(const UnpermuteRowsArgs& args) {
 
 template <>
 void run(const WeightedActivationArgs& args) {
-  with_storage(args.x.dtype, [&]<class T>(T) { activate<T>(args); });
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    with_function(args.activation, [&]<class Function>(Function) { activate<T, Function>(args); });
+  });
 }
 
 template <>
 void run(const WeightedActivationBackwardArgs& args) {
-  with_storage(args.x.dtype, [&]<class T>(T) { activation_gradient<T>(args); });
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    with_function(args.activation,
+                  [&]<class Function>(Function) { activation_gradient<T, Function>(args); });
+  });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

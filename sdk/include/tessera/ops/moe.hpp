@@ -146,11 +146,15 @@ struct GroupedWeightArgs {
   TESSERA_API static void infer(GroupedWeightArgs& args);
 };
 
-/// The function between an expert's two products.
+/// The function between an MLP's two products. Those with a gate take rows [gate | up], 2f wide
+/// (Shazeer 2020, "GLU Variants"); the others rows of f. Here gelu is the operation of that name,
+/// the tanh form ("gelu_pytorch_tanh" in transformers).
 enum class Activation : u8 {
-  swiglu,  ///< silu(gate) · up of rows [gate | up], 2f wide (Shazeer 2020, "GLU Variants")
-  gelu,    ///< as the operation gelu, f wide
+  swiglu,  ///< silu(gate) · up
+  gelu,    ///< gelu(x)
+  geglu,   ///< gelu(gate) · up
 };
+constexpr bool is_gated(Activation activation) { return activation != Activation::gelu; }
 
 /// out [m, f] = weights [m] · activation(x). Without weights they are 1.
 struct WeightedActivationArgs {
