@@ -298,6 +298,13 @@ std::vector<Mistake> mistakes() {
       {"bias_of_a_score_that_has_none",
        moe("experts = 8\n") + "[model.block.mlp.router]\nbias_rate = 0.001\n",
        "[model.block.mlp.router] bias_rate: needs score = \"sigmoid\" or \"sqrt_softplus\""},
+      {"bias_that_stays_of_a_score_that_has_none",
+       moe("experts = 8\n") + "[model.block.mlp.router]\nbias = true\n",
+       "[model.block.mlp.router] bias: needs score = \"sigmoid\" or \"sqrt_softplus\""},
+      {"rate_of_a_bias_that_is_not_there",
+       moe("experts = 8\n") +
+           "[model.block.mlp.router]\nscore = \"sigmoid\"\nbias = false\nbias_rate = 0.001\n",
+       "[model.block.mlp.router] bias: is false, and bias_rate is above 0"},
       {"loads_of_a_step_counted_twice",
        "[recompute]\nmode = \"full\"\n" + moe("experts = 8\nglobal_loss = 0.01\n"),
        "[model.block.mlp] type = \"moe\": forward pass of \"moe_router\" in layers.1: "

@@ -241,6 +241,31 @@ TEST(ExpertBias, MovesOncePerUpdateAndNeverElse) {
   });
 }
 
+// Those of another run, which go on choosing: with other biases the losses are others.
+TEST(ExpertBias, WithoutARateStaysAsItCame) {
+  const std::string quiet = tiny_config() + "[observers.console]\ntype = \"none\"\n";
+  const TestFolder folder;
+  const auto run = [&](const std::string& name, const Sets& router, const Sets& more) {
+    const Sets sets = set_for(with(router, with(more, {"lr.warmup_steps=1"})), 3);
+    run_trainer({quiet, with(sets, {"run.out=" + folder.at(name)})});
+    return logical_tensors(folder.at(name) + "/checkpoints/step-3");
+  };
+  const Sets still = {router("score=\"sigmoid\""), router("bias=true")};
+  const std::string bias = "layers.1.mlp.router.bias";
+  const Sets from = {"checkpoint.init_from=" + folder.at("base")};
+  const auto base = run("base", kBias, {});
+  const std::string none(base.at(bias).size(), '\0');
+  const auto after = run("after", still, with(from, {"parallel.data=2", "parallel.expert=2"}));
+  EXPECT_NE(base.at(bias), none);
+  EXPECT_EQ(after.at(bias), base.at(bias));
+  EXPECT_EQ(run("new", still, {}).at(bias), none);
+  run("zero", still, with(from, {"checkpoint.init_skip=[\"*.router.bias\"]"}));
+  run("alone", still, from);
+  const auto losses = [&](const char* name) { return metric_of(folder.at(name), "loss"); };
+  EXPECT_EQ(difference(losses("after"), losses("alone"), kLossTolerance, "loss"), "");
+  EXPECT_NE(losses("zero").at(0), losses("alone").at(0));
+}
+
 TEST(ExpertBias, IsSavedAndGoesOnUnderAnotherLayout) {
   const std::string quiet = tiny_config() + "[observers.console]\ntype = \"none\"\n";
   const TestFolder folder;

@@ -27,6 +27,7 @@ class TopKRouter final : public Router {
     std::string score = "softmax";
     i64 groups = 1, group_top_k = 1;
     double scale = 1, jitter = 0, bias_rate = 0, init_std = 0.02;
+    Auto<bool> bias;
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").given().at_least(1).at_most(kMostFeatures);
       s.field("experts", &Config::experts, "experts of the layer")
@@ -74,11 +75,14 @@ class TopKRouter final : public Router {
            "bias_rate",
            &Config::bias_rate,
            "after each step an expert's bias moves by this much towards the mean of the loads of "
-           "the global batch; biases take part in the choice only; needs score \"sigmoid\" or "
-           "\"sqrt_softplus\"; 0: there are none")
+           "the global batch; 0: it stays as it is")
           .at_least(0)
           .megatron("--moe-router-bias-update-rate")
           .also("--moe-router-enable-expert-bias", "is {} above 0 here");
+      s.field("bias",
+              &Config::bias,
+              "does each expert have a bias, which is added to its score in the choice only? Needs "
+              "score \"sigmoid\" or \"sqrt_softplus\"; \"auto\": where bias_rate is above 0");
       model_fields::init_std(s);
     }
   };
@@ -95,7 +99,7 @@ class TopKRouter final : public Router {
                                 .shape = {config.experts, config.hidden},
                                 .init = Init::gaussian(config.init_std),
                                 .placement = build.tensor_region().per_split_row()});
-    if (config.bias_rate > 0) bias_.emplace(config.bias_rate, config.experts, build);
+    if (has_bias(config)) bias_.emplace(config.bias_rate, config.experts, build);
   }
 
   Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
@@ -111,6 +115,8 @@ class TopKRouter final : public Router {
   }
 
  private:
+  static bool has_bias(const Config& config) { return config.bias.value_or(config.bias_rate > 0); }
+
   static void check(const Config& config, const BuildContext& build) {
     const i64 groups = config.groups, chosen = config.group_top_k, k = config.top_k;
     if (config.experts > RouterSpec::kMaxExperts) {
@@ -142,8 +148,12 @@ class TopKRouter final : public Router {
           "loss would teach it nothing: with top_k = 1 choose \"softmax_before\", \"sigmoid\" or "
           "\"sqrt_softplus\"");
     }
-    if (config.bias_rate > 0 && config.score != "sigmoid" && config.score != "sqrt_softplus") {
-      build.reject("bias_rate", "needs score = \"sigmoid\" or \"sqrt_softplus\"");
+    if (config.bias_rate > 0 && !has_bias(config)) {
+      build.reject("bias", "is false, and bias_rate is above 0");
+    }
+    if (has_bias(config) && config.score != "sigmoid" && config.score != "sqrt_softplus") {
+      build.reject(config.bias_rate > 0 ? "bias_rate" : "bias",
+                   "needs score = \"sigmoid\" or \"sqrt_softplus\"");
     }
   }
 
