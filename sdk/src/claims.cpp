@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,17 @@ std::string written(const std::string& key, const Value& value) {
   return fmt::format("{} = {}", written_plain(key), written_plain(value.text()));
 }
 
+std::optional<double> number_in(const Value& value) {
+  if (const auto* whole = std::get_if<i64>(&value.data)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&value.data)) return *real;
+  return std::nullopt;
+}
+
 }  // namespace
+
+bool same_value(const Value& a, const Value& b) {
+  return a == b || (number_in(a) && number_in(a) == number_in(b));
+}
 
 Claims::Claims(std::string file, Settings settings)
     : file_(std::move(file)), settings_(std::move(settings)) {}
@@ -54,7 +65,7 @@ bool Claims::flag(std::string_view key, bool otherwise) {
 
 void Claims::only(std::string_view key, const Value& value) {
   const Value* found = find(key);
-  if (found == nullptr || *found == value) return;
+  if (found == nullptr || same_value(*found, value)) return;
   fail_config(
       "{} has {}; only {} is supported", file_, written(std::string(key), *found), value.text());
 }

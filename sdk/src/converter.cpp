@@ -28,16 +28,6 @@ void claim_class(Claims& theirs, std::initializer_list<std::string_view> known) 
               fmt::join(known, " and "));
 }
 
-// 1 is 1.0.
-bool equal(const Value& a, const Value& b) {
-  const auto number = [](const Value& value) -> std::optional<double> {
-    if (const auto* whole = std::get_if<i64>(&value.data)) return static_cast<double>(*whole);
-    if (const auto* real = std::get_if<double>(&value.data)) return *real;
-    return std::nullopt;
-  };
-  return a == b || (number(a) && number(a) == number(b));
-}
-
 }  // namespace
 
 void claim_common_keys(Claims& theirs, std::initializer_list<std::string_view> architectures) {
@@ -107,7 +97,7 @@ i64 ModelKeys::integer(const std::string& key) const {
 const Value& ModelKeys::same(const std::vector<std::string>& keys) const {
   const Value& first = at(keys.at(0));
   for (const std::string& key : keys) {
-    if (equal(at(key), first)) continue;
+    if (same_value(at(key), first)) continue;
     fail_config("{} = {} and {} = {}: {} has one value for both",
                 keys[0],
                 first.text(),
@@ -119,7 +109,7 @@ const Value& ModelKeys::same(const std::vector<std::string>& keys) const {
 }
 
 void ModelKeys::only(const std::string& key, const Value& value) const {
-  if (equal(at(key), value)) return;
+  if (same_value(at(key), value)) return;
   fail_config("{} = {}; {} has {}", key, at(key).text(), format_, value.text());
 }
 

@@ -1,4 +1,4 @@
-"""Converts Llamas, Mistrals and Qwens to Tessera and back, as hugging_face.py does GPT-2.
+"""Converts Llamas, Mistrals, Mixtrals and Qwens to Tessera and back, as hugging_face.py does GPT-2.
 
 They have two layers and random weights; keys and values have fewer heads than queries.
 """
@@ -16,10 +16,14 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 POSITIONS = 24
@@ -46,6 +50,8 @@ FAMILIES = {
     "mistral": (MistralConfig, MistralForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "mixtral": (MixtralConfig, MixtralForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
 }
 YARN = {**DEFAULT, "rope_type": "yarn", **SCALED["yarn"]}
 TRIALS = {
@@ -68,10 +74,20 @@ TRIALS = {
         {"head_dim": 12, "rms_norm_eps": 1e-3},
         {"head_dim": 8, "attention_bias": True, "tie_word_embeddings": True},
     ],
+    "mixtral": [
+        {"num_local_experts": 4},
+        {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "rope_parameters": YARN},
+    ],
+    "qwen3_moe": [
+        {"num_experts": 4, "num_experts_per_tok": 2},
+        {"num_experts": 5, "num_experts_per_tok": 3, "norm_topk_prob": True, "head_dim": 12},
+        {"num_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": [0]},
+        {"num_experts": 3, "num_experts_per_tok": 2, "decoder_sparse_step": 2},
+    ],
 }
 # Of the first trial. The losses of the steps are of different samples, so that a model whose third
 # sample is hard (Mistral's second trial from seed 1) seems to get worse.
-FIRST_SEED = {"llama": 0, "mistral": 20, "qwen2": 0, "qwen3": 0}
+FIRST_SEED = {"llama": 0, "mistral": 20, "qwen2": 0, "qwen3": 0, "mixtral": 0, "qwen3_moe": 0}
 
 
 def random_model(seed, family="llama", **settings):
@@ -88,6 +104,8 @@ def random_model(seed, family="llama", **settings):
         "eos_token_id": 0,
         "rope_parameters": dict(DEFAULT),
     }
+    if family == "qwen3_moe":
+        usual["moe_intermediate_size"] = 56
     config_of, model_of = FAMILIES[family]
     model = model_of(config_of(**{**usual, **settings})).eval()
     with torch.no_grad():
@@ -146,6 +164,8 @@ def refusals(program, folder):
         ("llama", "pretraining_tp", 2, "has pretraining_tp = 2; only 1 is supported"),
         ("mistral", "sliding_window", 8, "has sliding_window = 8; only null, or at least"),
         ("qwen2", "use_sliding_window", True, "has layer_types with"),
+        ("mixtral", "output_router_logits", True, "only false is supported"),
+        ("qwen3_moe", "decoder_sparse_step", 3, "it is no Qwen3-MoE"),
     ]:
         there = folder / f"{family}_{key}"
         random_model(12, family).save_pretrained(there)

@@ -31,9 +31,11 @@ TEST(Claims, WhatNobodyKnowsIsAnErrorWithItsValue) {
 }
 
 TEST(Claims, AValueThatIsNotTakenIsNamed) {
-  Claims claims = claims_of(R"({"scale": false, "word": "x", "map": {"a": "b"}, "none": null})");
+  Claims claims =
+      claims_of(R"({"scale": false, "word": "x", "map": {"a": "b"}, "none": null, "whole": 1})");
   claims.only("absent", 3);
-  claims.only("none", 3);  // null says nothing
+  claims.only("whole", 1.0);  // one number
+  claims.only("none", 3);     // null says nothing
   EXPECT_EQ(refused([&] { claims.only("scale", true); }),
             "c.json has scale = false; only true is supported");
   EXPECT_EQ(refused([&] { claims.integer("word"); }),

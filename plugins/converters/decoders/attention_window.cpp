@@ -18,7 +18,10 @@ constexpr const char *kWindow = "sliding_window", *kTypes = "layer_types";
 // Does any layer have the window?
 bool has_window(FamilyConfig& config, i64 layers) {
   Claims& theirs = config.claims();
-  const bool every = config.family().windows == Windows::every;
+  const Windows windows = config.family().windows;
+  if (windows == Windows::given) return theirs.find(kWindow) != nullptr;
+  if (windows == Windows::used) return config.flag("use_sliding_window");
+  const bool every = windows == Windows::every;
   const bool used = every || config.flag("use_sliding_window");
   const i64 first = every ? 0 : config.integer("max_window_layers", kUsualFirstLayer);
   const Value* types = theirs.find(kTypes);

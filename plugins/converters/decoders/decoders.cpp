@@ -1,10 +1,9 @@
 // Llama (Touvron et al. 2023) and families like it, as transformers stores them.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "family_config.hpp"
 #include "family_tensors.hpp"
+#include "layer_mlps.hpp"
 #include "rotary.hpp"
 #include "tessera/io/json.hpp"
 #include "tessera/plugin.hpp"
@@ -13,17 +12,10 @@ namespace tessera {
 
 namespace {
 
-std::string attention(std::string_view key) { return fmt::format("model.block.attention.{}", key); }
+constexpr const char* kBlock = "model.block";
 
-// What all families always are here.
-const Settings& fixed() {
-  static const Settings kFixed = {{"model.type", "gpt"},
-                                  {"model.embedding.learned_positions", false},
-                                  {"model.block.norm.type", "rmsnorm"},
-                                  {"model.head.norm.type", "rmsnorm"},
-                                  {"model.block.mlp.type", "gated_mlp"},
-                                  {"model.block.mlp.activation", "swiglu"}};
-  return kFixed;
+std::string attention(std::string_view key, const std::string& block = kBlock) {
+  return fmt::format("{}.attention.{}", block, key);
 }
 
 // Nothing is in this slot; where none is by default, its type is empty or not written.
@@ -54,7 +46,11 @@ class Decoder : public Converter {
     const FamilyBiases biases(config);
     const i64 positions = config.integer("max_position_embeddings");
     const Value eps = config.get("rms_norm_eps");
-    Settings ours = {{"model.layers", sizes.layers},
+    Settings ours = {{"model.type", "gpt"},
+                     {"model.embedding.learned_positions", false},
+                     {"model.block.norm.type", "rmsnorm"},
+                     {"model.head.norm.type", "rmsnorm"},
+                     {"model.layers", sizes.layers},
                      {"model.hidden", sizes.hidden},
                      {"model.heads", sizes.heads},
                      {"model.positions", positions},
@@ -68,17 +64,15 @@ class Decoder : public Converter {
                      {attention("head_size"), sizes.head},
                      {attention("qkv.bias"), biases.qkv},
                      {attention("proj.bias"), biases.proj},
-                     {attention("dropout"), config.get("attention_dropout")},
-                     {"model.block.mlp.ffn", sizes.ffn},
-                     {"model.block.mlp.up.bias", biases.mlp},
-                     {"model.block.mlp.down.bias", biases.mlp}};
+                     {attention("dropout"), config.get("attention_dropout")}};
     for (const std::string slot : kHeadNorms) {
       if (!family_.head_norms) continue;
       ours[attention(slot + ".type")] = "rmsnorm";
       ours[attention(slot + ".eps")] = eps;
     }
-    for (Settings more :
-         {fixed(), rotary_to_ours(theirs, positions), usual_run(family_.type, positions)}) {
+    for (Settings more : {mlps_to_ours(config),
+                          rotary_to_ours(theirs, positions, family_.rope_theta),
+                          usual_run(family_.type, positions)}) {
       ours.merge(more);
     }
     return ours;
@@ -86,21 +80,23 @@ class Decoder : public Converter {
 
   Settings do_to_theirs(const Settings& all) const override {
     const ModelKeys ours(all, family_.name);
-    ours.only(fixed());
-    ours.only({{"model.embedding.type", "embedding"},
-               {"model.block.type", "transformer_block"},
+    ours.only({{"model.type", "gpt"},
+               {"model.embedding.type", "embedding"},
+               {"model.embedding.learned_positions", false},
+               {"model.head.type", "lm_head"},
+               {"model.head.norm.type", "rmsnorm"}});
+    const std::vector<std::string> blocks = blocks_of(all, ours, family_);
+    const std::string& block = blocks.at(0);  // others have other MLPs at most
+    const auto attention = [&](std::string_view key) { return tessera::attention(key, block); };
+    ours.only({{block + ".type", "transformer_block"},
+               {block + ".norm.type", "rmsnorm"},
                {attention("type"), "self_attention"},
-               {attention("causal"), true},
-               {"model.head.type", "lm_head"}});
-    ours.only_one_kind();
+               {attention("causal"), true}});
     const i64 hidden = ours.integer("model.hidden"), heads = ours.integer(attention("heads"));
     Settings theirs = family_.defaults;
     theirs["architectures"] = Value::Array{family_.with_head};
     theirs["num_hidden_layers"] = ours.at("model.layers");
     theirs["hidden_size"] = hidden;
-    // As the layer's "auto" is: 8/3 of the hidden size, in 64s.
-    const i64 ffn = std::max<i64>(hidden * 8 / 3 / 64, 1) * 64;
-    theirs["intermediate_size"] = ours.at("model.block.mlp.ffn", ffn);
     theirs["num_attention_heads"] = heads;
     theirs["num_key_value_heads"] = ours.at(attention("kv_heads"), heads);
     theirs["head_dim"] = ours.at(attention("head_size"), heads > 0 ? hidden / heads : 0);
@@ -108,12 +104,13 @@ class Decoder : public Converter {
     theirs["vocab_size"] = ours.at("model.vocab");
     theirs["tie_word_embeddings"] = ours.same({"model.tied_embeddings", "model.head.tied"});
     theirs["attention_dropout"] = ours.at(attention("dropout"));
-    theirs["rms_norm_eps"] = norms_to_theirs(ours);
+    theirs["rms_norm_eps"] = norms_to_theirs(ours, block);
     theirs["initializer_range"] = ours.at("model.init_std");
-    biases_to_theirs(ours, theirs);
+    biases_to_theirs(ours, block, theirs);
+    mlps_to_theirs(ours, blocks, family_, theirs);
     // A window that no position is outside of: a key that is absent would be a smaller one.
     if (family_.windows == Windows::every) theirs["sliding_window"] = ours.at("model.positions");
-    Settings rotary = rotary_to_theirs(ours, family_.name);
+    Settings rotary = rotary_to_theirs(ours, block, family_.name);
     theirs.merge(rotary);
     return theirs;
   }
@@ -173,32 +170,26 @@ class Decoder : public Converter {
 
  private:
   // The epsilon of all norms.
-  Value norms_to_theirs(const ModelKeys& ours) const {
-    std::vector<std::string> eps = {"model.block.norm.eps", "model.head.norm.eps"};
+  Value norms_to_theirs(const ModelKeys& ours, const std::string& block) const {
+    std::vector<std::string> eps = {block + ".norm.eps", "model.head.norm.eps"};
     for (const std::string slot : kHeadNorms) {
       if (family_.head_norms) {
-        ours.only(attention(slot + ".type"), "rmsnorm");
-        eps.push_back(attention(slot + ".eps"));
+        ours.only(attention(slot + ".type", block), "rmsnorm");
+        eps.push_back(attention(slot + ".eps", block));
       } else {
-        require_none(ours, attention(slot));
+        require_none(ours, attention(slot, block));
       }
     }
     return ours.same(eps);
   }
 
-  // Sets the keys that the family has; without them, biases are as they always are.
-  void biases_to_theirs(const ModelKeys& ours, Settings& theirs) const {
-    const std::string qkv = attention("qkv.bias"), proj = attention("proj.bias");
+  // Sets the key that the family has; without it, biases are as they always are.
+  void biases_to_theirs(const ModelKeys& ours, const std::string& block, Settings& theirs) const {
+    const std::string qkv = attention("qkv.bias", block), proj = attention("proj.bias", block);
     if (theirs.contains("attention_bias")) {
       theirs["attention_bias"] = ours.same({qkv, proj});
     } else {
       ours.only({{qkv, family_.qkv_bias}, {proj, false}});
-    }
-    const std::string up = "model.block.mlp.up.bias", down = "model.block.mlp.down.bias";
-    if (theirs.contains("mlp_bias")) {
-      theirs["mlp_bias"] = ours.same({up, down});
-    } else {
-      ours.only({{up, false}, {down, false}});
     }
   }
 
@@ -229,4 +220,6 @@ TESSERA_PLUGIN(convert_decoders,
   tessera::add_family<tessera::mistral_family>(registrar);
   tessera::add_family<tessera::qwen2_family>(registrar);
   tessera::add_family<tessera::qwen3_family>(registrar);
+  tessera::add_family<tessera::mixtral_family>(registrar);
+  tessera::add_family<tessera::qwen3_moe_family>(registrar);
 }

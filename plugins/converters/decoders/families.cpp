@@ -87,4 +87,71 @@ const Family& qwen3_family() {
   return kQwen3;
 }
 
+// transformers adds the loss that balances experts only where it gives the router's logits; it is
+// of all layers at once, which none of ours is.
+constexpr const char *kGivesLogits = "output_router_logits", *kBalance = "router_aux_loss_coef";
+
+const Family& mixtral_family() {
+  static const Family kMixtral = {
+      .type = "mixtral",
+      .name = "Mixtral",
+      .with_head = "MixtralForCausalLM",
+      .without_head = "MixtralModel",
+      .doc = "MixtralForCausalLM of Hugging Face transformers, both ways",
+      .defaults = defaults_and({{"intermediate_size", 14336},
+                                {"max_position_embeddings", 131072},
+                                {"num_experts_per_tok", 2},
+                                {"num_key_value_heads", 8},
+                                {"num_local_experts", 8},
+                                {"rms_norm_eps", 1e-5},
+                                {"vocab_size", 32000}}),
+      .only = {{kGivesLogits, false}, {"router_jitter_noise", 0.0}},
+      .harmless = {kBalance},
+      .windows = Windows::given,
+      .rope_theta = 1'000'000,
+      .experts = Experts{.count = "num_local_experts",
+                         .also_count = "num_experts",
+                         .ffn = "intermediate_size",
+                         .sums_to_one = nullptr,
+                         .dense_layers = false,
+                         .layer = "block_sparse_moe",
+                         .gate = "w1",
+                         .up = "w3",
+                         .down = "w2"}};
+  return kMixtral;
+}
+
+const Family& qwen3_moe_family() {
+  static const Family kQwen3Moe = {
+      .type = "qwen3_moe",
+      .name = "Qwen3-MoE",
+      .with_head = "Qwen3MoeForCausalLM",
+      .without_head = "Qwen3MoeModel",
+      .doc = "Qwen3MoeForCausalLM of Hugging Face transformers, both ways",
+      .defaults = qwen_defaults_and({{"attention_bias", false},
+                                     {"decoder_sparse_step", 1},
+                                     {"hidden_size", 2048},
+                                     {"intermediate_size", 6144},
+                                     {"moe_intermediate_size", 768},
+                                     {"norm_topk_prob", false},
+                                     {"num_experts", 128},
+                                     {"num_experts_per_tok", 8},
+                                     {"num_hidden_layers", 24},
+                                     {"num_key_value_heads", 4}}),
+      .only = {{kGivesLogits, false}},
+      .harmless = {kBalance, "max_window_layers"},
+      .windows = Windows::used,
+      .head_norms = true,
+      .experts = Experts{.count = "num_experts",
+                         .also_count = "num_local_experts",
+                         .ffn = "moe_intermediate_size",
+                         .sums_to_one = "norm_topk_prob",
+                         .dense_layers = true,
+                         .layer = "mlp",
+                         .gate = "gate_proj",
+                         .up = "up_proj",
+                         .down = "down_proj"}};
+  return kQwen3Moe;
+}
+
 }  // namespace tessera

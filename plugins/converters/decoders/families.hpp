@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "tessera/converter.hpp"
@@ -10,6 +11,19 @@ enum class Windows {
   none,      ///< none of them: the family has no such keys
   every,     ///< every layer, unless "sliding_window" is null
   optional,  ///< those that "layer_types" or "max_window_layers" name, with "use_sliding_window"
+  given,     ///< every layer, where "sliding_window" is a number
+  used,      ///< every layer, with "use_sliding_window"
+};
+
+/// Keys and names of a family with experts.
+struct Experts {
+  const char *count, *also_count;  ///< keys for their number; the second in later versions
+  const char* ffn;                 ///< key for the inner features of one
+  /// Key that says whether the weights of a token's experts add up to 1; nullptr: they always do.
+  const char* sums_to_one;
+  /// May layers be without, by "decoder_sparse_step" and "mlp_only_layers"?
+  bool dense_layers;
+  const char *layer, *gate, *up, *down;  ///< names in files: "block_sparse_moe", "w1", …
 };
 
 /// A family of decoders of transformers. All of them are Llamas with the differences given here.
@@ -29,6 +43,8 @@ struct Family {
   bool qkv_bias = false;
   /// Each head's queries and keys go through an RMSNorm, whose weights all heads share.
   bool head_norms = false;
+  double rope_theta = 10'000;  ///< where config.json has none
+  std::optional<Experts> experts = {};
 };
 
 /// Names of the norms of Family::head_norms, here and there.
@@ -38,5 +54,7 @@ const Family& llama_family();
 const Family& mistral_family();
 const Family& qwen2_family();
 const Family& qwen3_family();
+const Family& mixtral_family();
+const Family& qwen3_moe_family();
 
 }  // namespace tessera

@@ -8,9 +8,8 @@ namespace tessera {
 
 namespace {
 
-constexpr const char* kOurs = "model.block.attention.rotary.";
+constexpr const char* kOurs = ".attention.rotary.";  // below a block
 constexpr const char *kScaling = "rope_scaling.", *kParameters = "rope_parameters.";
-constexpr double kBase = 10'000;  // where config.json has no rope_theta
 
 // A number that stretches the angles, there and here.
 struct Number {
@@ -71,18 +70,18 @@ const Type& type_in(Claims& theirs, const std::string& place) {
 
 }  // namespace
 
-Settings rotary_to_ours(Claims& theirs, i64 positions) {
+Settings rotary_to_ours(Claims& theirs, i64 positions, double base) {
   const std::string place = place_of(theirs);
   const Type& type = type_in(theirs, place);
-  const Value outside = theirs.get("rope_theta", kBase);
-  const std::string ours = kOurs;
+  const Value outside = theirs.get("rope_theta", base);
+  const std::string ours = std::string("model.block") + kOurs;
   Settings all = {{ours + "type", type.name},
                   {ours + "base", theirs.get(place + "rope_theta", outside)},
                   {ours + "fraction", 1.0},
                   {ours + "interleaved", false}};
   for (const std::string& key :
        {std::string("partial_rotary_factor"), place + "partial_rotary_factor"}) {
-    if (theirs.get(key, 1.0) != Value(1)) theirs.only(key, 1.0);
+    theirs.only(key, 1.0);
   }
   theirs.only("rope_interleaved", false);
   theirs.only(place + "truncate", true);
@@ -101,8 +100,10 @@ Settings rotary_to_ours(Claims& theirs, i64 positions) {
   return all;
 }
 
-Settings rotary_to_theirs(const ModelKeys& ours, std::string_view format) {
-  const auto key = [](const char* name) { return std::string(kOurs) + name; };
+Settings rotary_to_theirs(const ModelKeys& ours,
+                          const std::string& block,
+                          std::string_view format) {
+  const auto key = [&](const char* name) { return block + kOurs + name; };
   const Value& name = ours.at(key("type"));
   const Type* type = type_of(name);
   if (type == nullptr) {

@@ -52,6 +52,26 @@ inline Settings usual_decoder(i64 positions, i64 vocab, i64 kv_heads, i64 ffn) {
           {"model.block.mlp.activation", "swiglu"}};
 }
 
+// The keys of experts in the place of those of a dense MLP.
+inline Settings with_experts(Settings model, i64 experts, i64 top_k, i64 ffn, const char* score) {
+  std::erase_if(model,
+                [](const auto& entry) { return entry.first.starts_with("model.block.mlp"); });
+  const Settings moe = {{"type", "moe"},
+                        {"activation", "swiglu"},
+                        {"experts", experts},
+                        {"top_k", top_k},
+                        {"ffn", ffn},
+                        {"shared_ffn", 0},
+                        {"capacity_factor", "none"},
+                        {"router.type", "top_k"},
+                        {"router.score", score},
+                        {"router.groups", 1},
+                        {"router.group_top_k", 1},
+                        {"router.scale", 1.0}};
+  for (const auto& [key, value] : moe) model["model.block.mlp." + key] = value;
+  return model;
+}
+
 // A config.json of one layer, and the lines of its tensors in families without additions.
 inline constexpr const char* kOneLayer = R"({"num_hidden_layers": 1, "hidden_size": 12,
   "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20})";
@@ -102,6 +122,18 @@ class DecoderConverter : public ::testing::Test {
                            {"model.head.type", "lm_head"},
                            {"model.head.tied", settings.at("model.tied_embeddings")}};
     settings.insert(more.begin(), more.end());
+    // A kind of blocks has all keys of [model.block], but for those of another MLP.
+    const Settings known = settings;
+    for (const std::string kind : {"model.blocks.dense", "model.blocks.moe"}) {
+      const auto type = known.find(kind + ".mlp.type");
+      if (type == known.end()) continue;
+      for (const auto& [key, value] : known) {
+        if (!key.starts_with("model.block.")) continue;
+        const std::string rest = key.substr(std::string_view("model.block").size());
+        const bool other = type->second != known.at("model.block.mlp.type");
+        if (!other || !rest.starts_with(".mlp.")) settings.try_emplace(kind + rest, value);
+      }
+    }
     return settings;
   }
   std::string refused_back(const std::string& key, const Value& value) const {
@@ -113,12 +145,24 @@ class DecoderConverter : public ::testing::Test {
   void expect_back(const std::string& json) const {
     EXPECT_EQ(converter_->to_theirs(resolved(json)), parse_settings(json, "")) << json;
   }
-  // A line for each tensor.
+  // A line for each tensor of experts: "experts.up, entry 1, column 20: …w3.weight".
+  std::string experts(const Settings& theirs) const {
+    std::string all;
+    for (const ConvertedTensor& tensor : converter_->tensors(theirs)) {
+      if (!tensor.at.entry) continue;
+      all += fmt::format(
+          "{} {} {} {}\n", tensor.ours, *tensor.at.entry, tensor.at.column, tensor.theirs);
+      EXPECT_TRUE(tensor.transposed && tensor.at.row == 0);
+    }
+    return all;
+  }
+  // A line for each other tensor.
   std::string tensors(const Settings& theirs) const {
     std::string all;
     for (const ConvertedTensor& tensor : converter_->tensors(theirs)) {
+      if (tensor.at.entry) continue;
       all += fmt::format("{} {} {}\n", tensor.ours, tensor.at.row, tensor.theirs);
-      EXPECT_FALSE(tensor.transposed || tensor.at.column != 0 || tensor.at.entry);
+      EXPECT_FALSE(tensor.transposed || tensor.at.column != 0);
     }
     return all;
   }

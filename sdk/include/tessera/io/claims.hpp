@@ -19,6 +19,9 @@ using Settings = std::map<std::string, Value, std::less<>>;
 /// is no object or too deep.
 TESSERA_API Settings parse_settings(std::string_view json, const std::string& file);
 
+/// Are both the same? 1 is 1.0.
+TESSERA_API bool same_value(const Value& a, const Value& b);
+
 /// The settings of a file of another program, and what their reader makes of each: it is used, it
 /// is harmless, or it is refused. require_known() then throws for a key that is none of these, so
 /// that nothing which changes results is passed over:
