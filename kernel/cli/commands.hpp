@@ -127,6 +127,7 @@ struct ConvertOptions {
   std::string converter;              ///< empty: the one that fits
   bool no_tokenizer = false;          ///< the model alone
   std::optional<u64> max_shard_size;  ///< bytes; more tensors go into several files
+  std::string dtype;                  ///< of a model that is written; empty: as the run says
   std::vector<std::string> path;      ///< plugin folders searched before all others
 };
 

@@ -35,9 +35,16 @@ int run_convert(const ConvertOptions& options) {
   ConversionArguments arguments{.from = from,
                                 .out = to,
                                 .converter = options.converter,
+                                .dtype = options.dtype,
                                 .with_tokenizer = !options.no_tokenizer};
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   if (ForeignModel::in(from)) {
+    if (!options.dtype.empty()) {
+      fail_config(
+          "--dtype is for a checkpoint that becomes a model; {} is a model already, and its values "
+          "keep their bits",
+          from.string());
+    }
     if (options.max_shard_size) {
       fail_config(
           "--max-shard-size is for a checkpoint that becomes a model; {} is a model already",
@@ -67,6 +74,7 @@ int run_convert(const ConvertOptions& options) {
        done.tensors,
        checkpoint.string(),
        done.converter);
+  if (!done.dtype.empty()) show("its parameters are {}\n", done.dtype);
   print_tokenizer(done, "no tokenizer is written", options.no_tokenizer);
   return 0;
 }

@@ -356,11 +356,19 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE [5GB]");
+  command
+      ->add_option(
+          "--dtype",
+          o->dtype,
+          "round the parameters of a model that is written to it [checkpoint.convert_dtype "
+          "of the run]")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   add_plugin_folders(command, o->path);
   command->footer(
       "Reads config.json with model.safetensors, or with several files and their index. Values "
       "keep\n"
-      "their bits both ways; fp16 and bf16 become fp32. The files of its tokenizer are copied.\n"
+      "their bits; fp16 and bf16 become fp32, and go back as what they were. The files of its\n"
+      "tokenizer are copied.\n"
       "\n"
       "From a model it writes checkpoints/step-0 and model.toml, a configuration to include in\n"
       "one that trains on from there with checkpoint.init_from.");

@@ -313,6 +313,12 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
       &CheckpointSection::init_changes,
       "structural keys in which the run may differ from the checkpoint of `init_from`, with * as "
       "in file names, and \"tokenizer\": [\"model.heads\", \"tokenizer\"]");
+  s.field("convert_dtype",
+          &CheckpointSection::convert_dtype,
+          "dtype of the parameters that `tessera convert` writes of these checkpoints, unless its "
+          "--dtype says another; auto: as the checkpoint has them. The model.toml of a converted "
+          "model says what its files had")
+      .one_of({"auto", "fp32", "bf16", "fp16"});
 }
 
 void ValidationSection::describe(Schema<ValidationSection>& s) {

@@ -106,6 +106,7 @@ struct CheckpointSection {
   std::string init_from;        ///< absolute; empty: initial values
   std::vector<std::string> init_skip;
   std::vector<std::string> init_changes;
+  std::string convert_dtype = "auto";
   static void describe(Schema<CheckpointSection>& s);
 };
 

@@ -122,6 +122,52 @@ TEST_F(Convert, AConverterThatIsNotLoadedIsTold) {
               Exits(2, "no plugin brings a converter \"mine\"\n  not loaded: "));
 }
 
+// A folder of bf16 comes back as bf16, with the same bytes, also by way of a run that trains on.
+TEST_F(Convert, BackInTheDtypeThatItCameIn) {
+  const ProcessResult narrow = convert("ours", "narrow", {"--dtype", "bf16"});
+  ASSERT_EQ(narrow.exit_code, 0) << narrow.err;
+  EXPECT_THAT(narrow.out, HasSubstr("its parameters are bf16\n"));
+  EXPECT_THAT(
+      narrow.err,
+      ::testing::ContainsRegex("[0-9]+ values of [0-9]+ parameters are rounded to bf16; the "
+                               "largest error is .*, in "));
+  const auto dtype = [&](const std::string& folder) {
+    return nlohmann::json::parse(read(folder + "/config.json"))["torch_dtype"];
+  };
+  EXPECT_EQ(dtype("narrow"), "bfloat16");
+  EXPECT_EQ(dtype("theirs"), "float32");
+  ASSERT_EQ(convert("narrow", "again").exit_code, 0);
+  EXPECT_THAT(read("again/model.toml"), HasSubstr("checkpoint.convert_dtype = \"bf16\"\n"));
+  EXPECT_THAT(read("ours/model.toml"), ::testing::Not(HasSubstr("convert_dtype")));
+  const ProcessResult back = convert("again", "back");
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_EQ(back.err, "");
+  EXPECT_EQ(read("back/model.safetensors"), read("narrow/model.safetensors"));
+  EXPECT_EQ(read("back/config.json"), read("narrow/config.json"));
+
+  ASSERT_EQ(convert("again", "wide", {"--dtype", "fp32"}).exit_code, 0);
+  EXPECT_EQ(dtype("wide"), "float32");
+  ASSERT_EQ(convert("wide", "wide_ours").exit_code, 0);
+  EXPECT_EQ(run_tessera({"checkpoint", "diff", run_.at("again"), run_.at("wide_ours")}).exit_code,
+            0);
+  EXPECT_THAT(convert("narrow", "no", {"--dtype", "bf16"}),
+              Exits(2, "--dtype is for a checkpoint that becomes a model"));
+  EXPECT_THAT(convert("ours", "no", {"--dtype", "int8"}), Exits(2, "--dtype"));
+
+  run_.folder.write("on.toml",
+                    "schema = 1\ninclude = [\"" + run_.at("again/model.toml") +
+                        "\"]\nrun = {steps = 1, out = \"" + run_.at("on") +
+                        "\"}\nbatch = {global = 1, micro = 1}\nlr.peak = 1e-3\n"
+                        "data = {type = \"text\", path = \"" TESSERA_SOURCE_DIR
+                        "/README.md\"}\ncheckpoint.init_from = \"" +
+                        run_.at("again") + "\"\n");
+  ASSERT_EQ(run_tessera({"train", run_.at("on.toml")}).exit_code, 0);
+  const ProcessResult trained = convert("on", "trained");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("are rounded to bf16; the largest error is "));
+  EXPECT_EQ(dtype("trained"), "bfloat16");
+}
+
 // Files are as large as those of transformers: none is larger, unless a single tensor is.
 TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
   const ProcessResult back = convert("ours", "back", {"--max-shard-size", "40KB"});

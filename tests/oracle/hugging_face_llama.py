@@ -3,6 +3,7 @@
 They have two layers and random weights; keys and values have fewer heads than queries.
 """
 
+import copy
 import json
 import sys
 import tempfile
@@ -158,6 +159,32 @@ def as_another_family(program, folder):
     same_function(model, llama, "a Mistral as a Llama")
 
 
+def narrow_files(program, folder):
+    """What came as bf16 or fp16 goes back so, and as fp32 where that is asked for."""
+    for family, dtype in [("llama", torch.bfloat16), ("qwen3_moe", torch.float16)]:
+        model = random_model(14, family).to(dtype)
+        here = folder / f"{family}_narrow"
+        model.save_pretrained(here / "theirs")
+        tessera(program, "convert", "--from", here / "theirs", "--to", here / "ours")
+        compare_logits(program, here / "ours", widened(model), f"logits ({dtype})")
+        tessera(program, "convert", "--from", here / "ours", "--to", here / "back")
+        back = type(model).from_pretrained(here / "back")
+        if back.dtype != dtype:
+            raise Failed(f"{dtype} came back as {back.dtype}")
+        same_bits(model, back)
+        words = ["convert", "--from", here / "ours", "--to", here / "wide", "--dtype", "fp32"]
+        tessera(program, *words)
+        same_bits(widened(model), type(model).from_pretrained(here / "wide"))
+    print("bf16 and fp16 there and back: the same bits")
+
+
+def widened(model):
+    """The same values in fp32. A copy in it would have the rotary table of the narrow one."""
+    wide = type(model)(copy.deepcopy(model.config)).float().eval()
+    wide.load_state_dict({name: tensor.float() for name, tensor in model.state_dict().items()})
+    return wide
+
+
 def refusals(program, folder):
     for family, key, value, reason in [
         ("llama", "hidden_act", "gelu", 'has hidden_act = "gelu"; only "silu" is supported'),
@@ -194,6 +221,7 @@ def main():
                 one_model(program, folder, model, f"{family}, {words(shown)}", family)
         kinds_of_positions(program, Path(name))
         as_another_family(program, Path(name))
+        narrow_files(program, Path(name))
         refusals(program, Path(name))
 
 

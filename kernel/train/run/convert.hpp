@@ -9,6 +9,7 @@ namespace tessera {
 struct ConversionArguments {
   std::filesystem::path from, out;  ///< `out` is a new folder
   std::string converter;            ///< its name; empty: the one that fits
+  std::string dtype = {};           ///< of parameters that are written; empty: as the run says
   /// Copies the tokenizer's files too: those of a model, where there are any; those of a
   /// checkpoint, where the converter knows the run's tokenizer.
   bool with_tokenizer = true;
@@ -20,6 +21,7 @@ struct Conversion {
   std::string tokenizer;                ///< type of the one that the model is used with
   bool with_tokenizer = false;          ///< its files were converted too
   i64 tensors = 0;
+  std::string dtype = {};  ///< what parameters were rounded to; empty: written as they were
 };
 
 /// Makes `out` with checkpoints/step-0, which has the parameters of the model in `from` (a folder
@@ -30,7 +32,8 @@ struct Conversion {
 Conversion import_model(const ConversionArguments& arguments, const PluginHost& plugins);
 
 /// Makes `out`, such a folder, of the parameters of the checkpoint `from`. `file_bytes`: see
-/// write_foreign_model.
+/// write_foreign_model. Warns of values that the dtype does not hold; throws ConfigError where it
+/// makes a number infinite.
 Conversion export_model(const ConversionArguments& arguments,
                         i64 file_bytes,
                         const PluginHost& plugins);

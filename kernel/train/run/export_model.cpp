@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "kernel/checkpoint/commit.hpp"
@@ -141,6 +142,7 @@ void require_same_tokenizer(const fs::path& from,
 struct Described {
   Resolved resolved;
   TensorShapes shapes;
+  std::set<std::string> buffers;  // among them
 };
 
 Described described_by(const Settings& theirs,
@@ -152,7 +154,7 @@ Described described_by(const Settings& theirs,
   claims.require_known("it");
   std::vector<std::string> sets;
   for (const auto& [key, value] : ours) sets.push_back(fmt::format("{}={}", key, value.text()));
-  Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}};
+  Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}, {}};
   const Resolved& resolved = described.resolved;
   RunSetup setup;
   setup.config = &resolved.run;
@@ -170,7 +172,9 @@ Described described_by(const Settings& theirs,
     shapes[parameter->name] = sizes_of(parameter->logical);
   }
   for (const auto& buffer : outline.parts().buffers()) {
-    if (buffer->saved) shapes[buffer->name] = sizes_of(buffer->logical);
+    if (!buffer->saved) continue;
+    shapes[buffer->name] = sizes_of(buffer->logical);
+    described.buffers.insert(buffer->name);
   }
   return described;
 }
@@ -197,11 +201,11 @@ void warn_of_unsaid(const Resolved& ours, const Resolved& described, const Named
 }
 
 // A folder whose config.json does not describe its tensors loads nowhere, or as another model.
-void require_described(const Settings& theirs,
-                       const Resolved& ours,
-                       const TensorShapes& stored,
-                       const NamedConverter& by,
-                       const PluginHost& plugins) {
+Described require_described(const Settings& theirs,
+                            const Resolved& ours,
+                            const TensorShapes& stored,
+                            const NamedConverter& by,
+                            const PluginHost& plugins) {
   Described described;
   try {
     described = described_by(theirs, by, plugins);
@@ -216,10 +220,35 @@ void require_described(const Settings& theirs,
     if (here == there) continue;
     problems.push_back(fmt::format("\"{}\" is {} and not {}", name, here, there));
   }
-  if (problems.empty()) return warn_of_unsaid(ours, described.resolved, by);
+  if (problems.empty()) {
+    warn_of_unsaid(ours, described.resolved, by);
+    return described;
+  }
   fail_config("the config.json that converter \"{}\" would write describes another model: {}",
               by.name,
               name_list(problems));
+}
+
+// What transformers calls a dtype.
+const char* torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "bfloat16";
+    case DType::fp16:
+      return "float16";
+    case DType::fp64:
+      return "float64";
+    default:
+      return "float32";
+  }
+}
+
+// The dtype of the parameters that are written: the one that is asked for, or else that of the run,
+// or else as they are `stored`.
+DType written_dtype(const ConversionArguments& arguments, const Resolved& resolved, DType stored) {
+  if (!arguments.dtype.empty()) return parse_dtype(arguments.dtype);
+  const std::string& of_run = resolved.run.checkpoint.convert_dtype;
+  return of_run == "auto" ? stored : parse_dtype(of_run);
 }
 
 // A converter that takes the model, and the keys of config.json that it writes.
@@ -285,7 +314,11 @@ Conversion export_model(const ConversionArguments& arguments,
   theirs[std::string(kModelType)] = chosen.model_type();
 
   ExportedTensors tensors(from, index, by, theirs);
-  require_described(theirs, resolved, tensors.shapes(), by, plugins);
+  const Described described = require_described(theirs, resolved, tensors.shapes(), by, plugins);
+  const DType stored = tensors.dtype_without(described.buffers);
+  const DType dtype = written_dtype(arguments, resolved, stored);
+  theirs["torch_dtype"] = torch_name(dtype);
+  if (dtype != stored) tensors.round(dtype, described.buffers);
   const WrittenTokenizer tokenizer =
       arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
                                : WrittenTokenizer();
@@ -306,12 +339,16 @@ Conversion export_model(const ConversionArguments& arguments,
                   {},
                   resolved.run.tokenizer.type,
                   tokenizer.tokenizer != nullptr,
-                  static_cast<i64>(tensors.entries().size())};
+                  static_cast<i64>(tensors.entries().size()),
+                  dtype == stored ? std::string() : std::string(dtype_name(dtype))};
   for (const std::string& file : tokenizer.files) {
     write_synced(folder.path() / file, read_text_file(tokenizer.folder / file));
   }
   if (!tokenizer.config.empty()) write_synced(folder.path() / kTokenizerConfig, tokenizer.config);
   folder.finish();
+  if (const std::string cost = tensors.cost(); !cost.empty()) {
+    log_warning("{}: {}", arguments.out.string(), cost);
+  }
   return done;
 }
 

@@ -42,13 +42,30 @@ ExportedTensors::ExportedTensors(const std::filesystem::path& from,
               by.name);
 }
 
+DType ExportedTensors::dtype_without(const std::set<std::string>& buffers) const {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!buffers.contains(tiles_[i].tensor.ours)) return parse_dtype(entries_[i].dtype);
+  }
+  fail("a model without parameters");
+}
+
+void ExportedTensors::round(DType dtype, const std::set<std::string>& buffers) {
+  rounded_.emplace(dtype);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!buffers.contains(tiles_[i].tensor.ours)) entries_[i].dtype = dtype_name(dtype);
+  }
+}
+
 void ExportedTensors::write(std::size_t i, const ByteSink& sink) {
   if (read_ != stored_[i]) {
     read_ = nullptr;
     values_ = reader_.read(*stored_[i]);
+    if (entries_[i].dtype != stored_[i]->dtype) {
+      values_ = (*rounded_)(tiles_[i].tensor.ours, values_, parse_dtype(stored_[i]->dtype));
+    }
     read_ = stored_[i];
   }
-  sink(cut(tiles_[i], values_, dtype_size(parse_dtype(stored_[i]->dtype))));
+  sink(cut(tiles_[i], values_, dtype_size(parse_dtype(entries_[i].dtype))));
 }
 
 }  // namespace tessera

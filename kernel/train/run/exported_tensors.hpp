@@ -2,11 +2,14 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/train/run/converters.hpp"
+#include "kernel/train/run/rounded.hpp"
 #include "kernel/train/run/tiles.hpp"
 
 namespace tessera {
@@ -22,6 +25,12 @@ class ExportedTensors {
                   const CheckpointIndex& index,
                   const NamedConverter& by,
                   const Settings& theirs);
+  /// The dtype of all but `buffers`, which are some of our names.
+  DType dtype_without(const std::set<std::string>& buffers) const;
+  /// Hands over all but `buffers` as `dtype`.
+  void round(DType dtype, const std::set<std::string>& buffers);
+  /// What that costs; empty: nothing. Known when all entries are written.
+  std::string cost() const { return rounded_ ? rounded_->text() : std::string(); }
   /// Parameters, by our names.
   const TensorShapes& shapes() const { return shapes_; }
   /// Their tensors. Those of one parameter follow each other.
@@ -35,7 +44,8 @@ class ExportedTensors {
   std::vector<SafetensorsEntry> entries_;
   std::vector<Tile> tiles_;                  // of each entry
   std::vector<const StoredTensor*> stored_;  // which parameter each is of
-  const StoredTensor* read_ = nullptr;       // whose values are in `values_`
+  std::optional<Rounded> rounded_;
+  const StoredTensor* read_ = nullptr;  // whose values are in `values_`
   std::vector<std::byte> values_;
 };
 

@@ -55,6 +55,15 @@ RunSetup setup_of(const Resolved& resolved, const PluginHost& plugins, bool with
   }
 }
 
+// The dtype of the parameters in the files, where values go back into it without a change; else
+// empty.
+std::string narrow_dtype(const ImportedTensors& imported, const PlacedModel& placed) {
+  std::vector<std::string> names;
+  for (const ParameterName& parameter : placed.parameter_names()) names.push_back(parameter.name);
+  const DType dtype = imported.dtype_of(names);
+  return dtype == DType::bf16 || dtype == DType::fp16 ? std::string(dtype_name(dtype)) : "";
+}
+
 }  // namespace
 
 Conversion import_model(const ConversionArguments& arguments, const PluginHost& plugins) {
@@ -91,8 +100,10 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   claims.harmless({kModelType});
   const Settings of_model = chosen.to_ours(claims);
   claims.require_known("the converter " + quote(found->name));
+  std::string dtype;                                  // of its files, where it is a narrow one
   const auto ours = [&](const fs::path& tokenizer) {  // the folder of its files
     Settings settings = of_model;
+    if (!dtype.empty()) settings["checkpoint.convert_dtype"] = dtype;
     if (tokenizer_files.empty()) return settings;
     const std::string files = fs::absolute(tokenizer).lexically_normal().string();
     for (const auto& [key, value] : chosen.tokenizer(files, tokenizer_files, theirs))
@@ -118,6 +129,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
     imported.expect(tensor.name, sizes_of(tensor.of->logical));
   }
   imported.require_fit(from);
+  dtype = narrow_dtype(imported, placed);
   NewFolder folder(out);
   const fs::path steps = folder.path() / "checkpoints", temporary = steps / "step-0.convert.tmp";
   fs::create_directories(temporary);
@@ -134,7 +146,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   commit_parts(info, {proof}, temporary, step_folder(steps, 0));
   const Settings told = ours(out / kTokenizer);
   write_synced(folder.path() / "model.toml",
-               toml_of(told, {"model.", "batch.sequence", "tokenizer."}));
+               toml_of(told, {"model.", "batch.sequence", "tokenizer.", "checkpoint."}));
   Conversion done{found->name,
                   out / "model.toml",
                   resolved.run.tokenizer.type,

@@ -134,6 +134,17 @@ void ImportedTensors::require_fit(const std::filesystem::path& folder) const {
   fail_config("{} cannot be converted: {}", folder.string(), name_list(problems_));
 }
 
+DType ImportedTensors::dtype_of(const std::vector<std::string>& ours) const {
+  std::set<DType> all;
+  for (const std::string& name : ours) {
+    for (const Tile& tile : tiles_.at(name)) {
+      all.insert(parse_dtype(model_.entry(tile.tensor.theirs).dtype));
+    }
+  }
+  if (all.size() == 1) return *all.begin();
+  return all.contains(DType::fp64) ? DType::fp64 : DType::fp32;
+}
+
 std::vector<std::byte> ImportedTensors::values(const std::string& ours, DType dtype) const {
   const std::vector<Tile>& tiles = tiles_.at(ours);
   const i64 bytes = dtype_size(dtype), elements = Rectangle{{}, tiles[0].of}.elements();

@@ -23,6 +23,8 @@ class ImportedTensors {
   void expect(const std::string& ours, const std::vector<i64>& shape);
   /// Throws ConfigError naming all that is missing, unknown or of another shape.
   void require_fit(const std::filesystem::path& folder) const;
+  /// The dtype of all tensors of these parameters, or one that holds the values of all.
+  DType dtype_of(const std::vector<std::string>& ours) const;
   /// The values of one that was asked for, as `dtype`.
   std::vector<std::byte> values(const std::string& ours, DType dtype) const;
 

@@ -22,8 +22,9 @@ struct TileBegin {
   std::optional<i64> entry = {};
 };
 
-/// A parameter here and the tensor of the other format that holds the same values, or some of them.
-/// Several tensors of one parameter are tiles of a grid: each reaches to where the next begins.
+/// A parameter or saved buffer here and the tensor of the other format that holds the same values,
+/// or some of them. Several tensors of one parameter are tiles of a grid: each reaches to where the
+/// next begins.
 ///
 ///     {"mlp.up.weight", "mlp.gate_proj.weight"},                         // rows 0 to ffn - 1
 ///     {"mlp.up.weight", "mlp.up_proj.weight", false, {.row = ffn}},      // the other rows
@@ -175,7 +176,7 @@ class TESSERA_API Converter : public Identified {
   /// Is this a file of their folder that changes nothing, though the host does not know it? Pages,
   /// pictures, weights of other formats and states of trainings are known.
   bool harmless_file(std::string_view name) const;
-  /// Every parameter of the model that `theirs` describes, once, or its tiles.
+  /// Every parameter and saved buffer of the model that `theirs` describes, once, or its tiles.
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const;
   /// A prefix of their names that some files leave out: "transformer.".
   std::string_view optional_prefix() const;
