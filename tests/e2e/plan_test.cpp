@@ -68,6 +68,14 @@ INSTANTIATE_TEST_SUITE_P(Paper,
                                            Scaling{"8.3b", 512, 8.3}),
                          [](const auto& info) { return "gpt2_" + std::to_string(info.index); });
 
+TEST(ScalingStudy, OfLlama3IsAsLargeAsPublished) {
+  const auto p = plan({kConfigs + "scaling/llama3_8b.toml", "--hardware", kH100});
+  EXPECT_EQ(p["world_size"], 64);
+  EXPECT_EQ(p["parameters"], 8'030'261'248);
+  EXPECT_GT(p["mfu"].get<double>(), 0.2);
+  EXPECT_LT(p["mfu"].get<double>(), 0.6);
+}
+
 struct Experts {
   std::string name;
   i64 ranks;

@@ -58,6 +58,9 @@ std::string file_of(const std::string& config) {
   return TESSERA_SOURCE_DIR "/configs/" + config + ".toml";
 }
 
+// Enough for a sample of the longest sequence among what is held back for validation.
+std::string some_text() { return std::string(262144, 'x'); }
+
 // The devices that compute in 16 bits.
 const std::vector<std::string> kNarrowDevices = {"reference", "cpu"};
 
@@ -65,7 +68,7 @@ class ShippedConfig : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
   const TestFolder folder;  // the data of these configurations is fetched, or not needed
-  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
+  const std::string text = folder.write("text.txt", some_text());
   std::vector<std::string> layouts = {""};
   for (const std::string& path : configs_in("parallel")) {
     layouts.push_back(fs::path(path).filename().string());
@@ -93,7 +96,7 @@ TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
 
 TEST_P(ShippedConfig, PassesInEachPrecision) {
   const TestFolder folder;
-  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
+  const std::string text = folder.write("text.txt", some_text());
   const std::vector<std::string> precisions = configs_in("precision");
   ASSERT_GE(precisions.size(), 2U);
   for (const std::string& precision : precisions) {
@@ -114,7 +117,7 @@ TEST_P(ShippedConfig, PassesInEachPrecision) {
 
 TEST_P(ShippedConfig, PassesWithGraphs) {
   const TestFolder folder;
-  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
+  const std::string text = folder.write("text.txt", some_text());
   const bool experts = GetParam().find("moe_") != std::string::npos;
   const bool apart = experts && GetParam().starts_with("scaling/");  // on several ranks
   const std::vector<std::string> graphs = configs_in("graphs");
@@ -146,7 +149,7 @@ TEST(ShippedConfigs, ForGpusPassAndFitTheirHosts) {
     GTEST_SKIP() << "built without nvcc";
   }
   const TestFolder folder;
-  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
+  const std::string text = folder.write("text.txt", some_text());
   const std::vector<std::string> all = configs_in("gpus");
   ASSERT_GE(all.size(), 2U);
   for (const std::string& config : all) {
