@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 std::string initial_text(const FieldSpec& field) {
-  if (field.given) return "set by the parent";
+  if (field.given && field.from.empty()) return "set by the parent";
   if (!field.from.empty()) return "from " + field.from;
   if (field.type == FieldType::tables || field.type == FieldType::variants) return "none";
   return field.initial ? field.initial->text() : "required";

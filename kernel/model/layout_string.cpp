@@ -13,7 +13,10 @@ namespace {
 
 std::size_t letter(std::string_view rest) {
   const char c = rest.front();
-  if (c == 'm') fail_config("no model of this version has layers \"m\" (multi-token prediction)");
+  if (c == 'm') {
+    fail_config(
+        "\"m\" (multi-token prediction) is left out here: what follows the head is with it");
+  }
   if (c != 'E' && c != 't' && c != 'L' && c != '|') {
     const std::size_t bytes = std::max<std::size_t>(1, character_length(rest));
     fail_config("unexpected {}; E, t, L, |, (…) and *n are known", quote(rest.substr(0, bytes)));

@@ -120,8 +120,19 @@ int ModelParts::add(const CountInfo& counts) {
 
 int ModelParts::loss(const LossSpec& spec, std::string_view component) {
   check_partial("loss", spec.name, spec.partial);
-  return add(LossInfo{
-      std::string(spec.name), spec.weight, spec.auxiliary, spec.partial, std::string(component)});
+  require(spec.mask.empty() || spec.weight == LossWeight::field,
+          "loss \"{}\" has a mask, and is weighted by something else",
+          spec.name);
+  require(spec.metric.empty() || spec.auxiliary,
+          "loss \"{}\" is the run's, so no metric shows it",
+          spec.name);
+  return add({.name = std::string(spec.name),
+              .weight = spec.weight,
+              .auxiliary = spec.auxiliary,
+              .partial = spec.partial,
+              .component = std::string(component),
+              .mask = std::string(spec.mask),
+              .metric = std::string(spec.metric.empty() ? spec.name : spec.metric)});
 }
 
 int ModelParts::metric(const MetricSpec& spec) {

@@ -36,8 +36,11 @@ class ModelParts {
     bool auxiliary = false;
     std::vector<Axis> partial;
     std::string component;  ///< the table of the layer that declared it first, for errors
+    std::string mask;       ///< the input that weights it; empty: the data says which
+    std::string metric;     ///< of an auxiliary term: where its value is shown
     bool same(const LossInfo& other) const {
-      return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial;
+      return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial &&
+             mask == other.mask && metric == other.metric;
     }
   };
 

@@ -32,6 +32,9 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
         parts.size(),
         stages);
   }
+  // Where the first head is, all is that follows it.
+  const auto head = std::ranges::find(layers, ModelLayer::head, &ModelLayer::role);
+  const auto written = std::min(head - layers.begin() + 1, std::ssize(layers));
   std::vector<LayerRange> ranges;
   int next = 0;
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
@@ -49,6 +52,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
             blocks);
       }
       ++next;
+      if (next == written) next = static_cast<int>(layers.size());
     }
     ranges.push_back({first, next});
   }
@@ -58,7 +62,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
         "blocks, head)",
         quote(layout, kShown),
         next,
-        layers.size());
+        written);
   }
   return ranges;
 }

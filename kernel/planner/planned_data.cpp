@@ -36,7 +36,7 @@ class PlannedDataset final : public Dataset {
   std::vector<FieldInfo> fields_;
 };
 
-// The loss terms of the model, from building it for a dry rank.
+// The loss terms of the model that the data has to weight, from building it for a dry rank.
 std::vector<std::string> losses_of(const RunSetup& setup) {
   const Mesh mesh(RankGenerator(setup.layout), 0);
   ModelParts parts(mesh);
@@ -44,7 +44,9 @@ std::vector<std::string> losses_of(const RunSetup& setup) {
   const int layers = static_cast<int>(setup.model->layers().size());
   const Chunk chunk(*setup.model, 0, 0, layers, settings, parts);
   std::vector<std::string> names;
-  for (const ModelParts::LossInfo& loss : parts.losses()) names.push_back(loss.name);
+  for (const ModelParts::LossInfo& loss : parts.losses()) {
+    if (loss.mask.empty()) names.push_back(loss.name);
+  }
   return names;
 }
 

@@ -83,6 +83,7 @@ void Bundle::arrive(Stream& stream) {
 
 void run_phase(const Phase& phase, Context& cx, Bundle& bundle) {
   bundle.arrive(*cx.stream);
+  if (phase.skipped(cx)) return;
   for (const HostSlot slot : phase.reads) bundle.await(*cx.device, slot);
   phase.run(cx, bundle);
 }

@@ -14,15 +14,22 @@ SampleReader::SampleReader(const Dataset& dataset,
                            ModelParts& parts,
                            const BatchShape& shape,
                            const Mesh& mesh)
+    : SampleReader(dataset, parts, shape, mesh, dataset.fields()) {}
+
+SampleReader::SampleReader(const Dataset& dataset,
+                           ModelParts& parts,
+                           const BatchShape& shape,
+                           const Mesh& mesh,
+                           std::vector<FieldInfo> fields)
     : dataset_(dataset),
       shape_(shape),
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
       context_ranks_(mesh.size(Axis::context)),
-      context_rank_(mesh.coordinate(Axis::context)) {
-  for (const ModelParts::LossInfo& loss : parts.losses()) losses_.push_back(loss.weight);
-  std::vector<FieldInfo> fields = dataset.fields();
-  fields_ = fields.size();
+      context_rank_(mesh.coordinate(Axis::context)),
+      fields_(fields.size()),
+      later_(parts, fields) {
+  for (const LaterFields::Field& later : later_.all()) fields.push_back(later.info);
   for (const char* name : {"row_ids", "positions"}) {
     if (std::ranges::find(fields, std::string_view(name), &FieldInfo::name) != fields.end()) {
       fail_config("the dataset has a field \"{}\", which every sample has of its own", name);
@@ -30,25 +37,35 @@ SampleReader::SampleReader(const Dataset& dataset,
     fields.push_back({name, DType::i64, ""});
   }
   for (const FieldInfo& info : fields) {
-    const auto term = std::ranges::find(parts.losses(), info.loss, &ModelParts::LossInfo::name);
-    const int loss =
-        info.loss.empty() || term == parts.losses().end() || term->weight != LossWeight::field
-            ? -1
-            : static_cast<int>(term - parts.losses().begin());
-    inputs_.push_back({info, Slot{parts.slot(info.name)}, microbatch_bytes_, loss});
+    inputs_.push_back({info, Slot{parts.slot(info.name)}, microbatch_bytes_});
     const i64 bytes = shape.rows() * dtype_size(info.dtype);
     microbatch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  for (int term = 0; term < losses(); ++term) {
-    if (losses_[static_cast<std::size_t>(term)] != LossWeight::field) continue;
-    const bool masked =
-        std::ranges::any_of(inputs_, [&](const Input& input) { return input.loss == term; });
-    if (masked) continue;
-    const ModelParts::LossInfo& loss = parts.losses()[static_cast<std::size_t>(term)];
-    fail_config("{}{}the dataset has no mask for the loss \"{}\", so it cannot be weighted",
-                loss.component,
-                loss.component.empty() ? "" : ": ",
-                loss.name);
+  find_masks(parts);
+}
+
+void SampleReader::find_masks(const ModelParts& parts) {
+  for (const ModelParts::LossInfo& loss : parts.losses()) {
+    losses_.push_back(loss.weight);
+    masks_.push_back(-1);
+    if (loss.weight != LossWeight::field) continue;
+    const auto weights = [&](const Input& input) {
+      return loss.mask.empty() ? input.info.loss == loss.name : input.info.name == loss.mask;
+    };
+    const auto mask = std::ranges::find_if(inputs_, weights);
+    if (mask == inputs_.end()) {
+      fail_config("{}{}the dataset has no mask for the loss \"{}\", so it cannot be weighted",
+                  loss.component,
+                  loss.component.empty() ? "" : ": ",
+                  loss.name);
+    }
+    if (mask->info.dtype != DType::u8) {
+      fail_config("the mask \"{}\" of the loss \"{}\" is {}, and u8 was expected",
+                  mask->info.name,
+                  loss.name,
+                  dtype_name(mask->info.dtype));
+    }
+    masks_.back() = static_cast<int>(mask - inputs_.begin());
   }
 }
 
@@ -95,23 +112,24 @@ void SampleReader::read_whole(SampleSet set, i64 ordinal, const SampleBuffers& o
 void SampleReader::read_sample(SampleSet set,
                                i64 ordinal,
                                const std::vector<std::byte*>& parts) const {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> whole = parts;
+  if (context_ranks_ > 1) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const i64 bytes = shape_.sequence * context_ranks_ * dtype_size(inputs_[i].info.dtype);
+      whole[i] = memory.emplace_back(static_cast<std::size_t>(bytes)).data();
+    }
+  }
   SampleBuffers out;
-  if (context_ranks_ == 1) {
-    out.fields.assign(parts.begin(), parts.end());
-    read_whole(set, ordinal, out);
-    return;
-  }
-  std::vector<std::vector<std::byte>> whole;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const i64 bytes = shape_.sequence * context_ranks_ * dtype_size(inputs_[i].info.dtype);
-    out.fields.push_back(whole.emplace_back(static_cast<std::size_t>(bytes)).data());
-  }
+  out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(fields_));
   read_whole(set, ordinal, out);
+  later_.fill(whole, shape_.sequence * context_ranks_);
+  if (context_ranks_ == 1) return;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(inputs_[i].info.dtype);
     for (i64 half = 0; half < zigzag::kHalves; ++half) {
       const i64 from = zigzag::chunk(context_ranks_, context_rank_, half) * chunk;
-      std::copy_n(whole[i].data() + from, chunk, parts[i] + half * chunk);
+      std::copy_n(whole[i] + from, chunk, parts[i] + half * chunk);
     }
   }
 }
@@ -131,13 +149,14 @@ void SampleReader::read_microbatch(SampleSet set,
                                    std::byte* to,
                                    std::span<i64> weights) const {
   const i64 begin = (microbatch * data_ranks_ + data_rank_) * shape_.micro;
-  auto* rows = reinterpret_cast<i64*>(to + inputs_[fields_].offset);
-  auto* positions = reinterpret_cast<i64*>(to + inputs_[fields_ + 1].offset);
+  const std::size_t of_data = inputs_.size() - 2;
+  auto* rows = reinterpret_cast<i64*>(to + inputs_[of_data].offset);
+  auto* positions = reinterpret_cast<i64*>(to + inputs_[of_data + 1].offset);
   for (i64 sample = 0; sample < shape_.micro; ++sample) {
     const bool real = begin + sample < count;
     const i64 ordinal = first + (real ? begin + sample : 0);
     std::vector<std::byte*> parts;
-    for (std::size_t i = 0; i < fields_; ++i) {
+    for (std::size_t i = 0; i < of_data; ++i) {
       const i64 bytes = shape_.sequence * dtype_size(inputs_[i].info.dtype);
       parts.push_back(to + inputs_[i].offset + sample * bytes);
     }
@@ -147,11 +166,11 @@ void SampleReader::read_microbatch(SampleSet set,
       *positions++ = position(local);
     }
     if (real) add_sample(weights);
-    for (std::size_t i = 0; i < fields_; ++i) {
-      if (inputs_[i].loss < 0) continue;
-      if (!real) std::fill_n(parts[i], shape_.sequence, std::byte{0});
-      i64& weight = weights[static_cast<std::size_t>(inputs_[i].loss)];
-      for (i64 k = 0; k < shape_.sequence; ++k) weight += std::to_integer<i64>(parts[i][k]);
+    for (std::size_t term = 0; term < masks_.size(); ++term) {
+      if (masks_[term] < 0) continue;
+      std::byte* mask = parts[static_cast<std::size_t>(masks_[term])];
+      if (!real) std::fill_n(mask, shape_.sequence, std::byte{0});
+      for (i64 k = 0; k < shape_.sequence; ++k) weights[term] += std::to_integer<i64>(mask[k]);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/model/later_fields.hpp"
 #include "kernel/model/model_parts.hpp"
 #include "tessera/data.hpp"
 #include "tessera/mesh.hpp"
@@ -20,12 +21,12 @@ class SampleReader {
  public:
   static constexpr i64 kAlignment = 64;
 
-  /// One input of the model: a field of the dataset, or "row_ids" or "positions".
+  /// One input of the model: a field of the dataset, what one has some positions later, "row_ids"
+  /// or "positions".
   struct Input {
     FieldInfo info;
     Slot slot;
     i64 offset = 0;  ///< of its values within a microbatch, in bytes
-    int loss = -1;   ///< index of the loss term whose mask it is
   };
 
   /// Throws ConfigError when a loss of the model has no mask in the dataset.
@@ -53,6 +54,12 @@ class SampleReader {
             std::span<i64> weights) const;
 
  private:
+  SampleReader(const Dataset& dataset,
+               ModelParts& parts,
+               const BatchShape& shape,
+               const Mesh& mesh,
+               std::vector<FieldInfo> fields);
+  void find_masks(const ModelParts& parts);
   void read_microbatch(SampleSet set,
                        i64 first,
                        i64 count,
@@ -69,10 +76,12 @@ class SampleReader {
   const Dataset& dataset_;
   BatchShape shape_;
   i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
-  std::vector<Input> inputs_;  // the dataset's fields, then rows and positions
-  std::size_t fields_ = 0;
+  std::vector<Input> inputs_;  // the dataset's fields, later ones, then rows and positions
+  std::size_t fields_;         // of the dataset
+  LaterFields later_;
   i64 microbatch_bytes_ = 0;
   std::vector<LossWeight> losses_;  // what each term is weighted by
+  std::vector<int> masks_;          // the input whose sum that is; -1: none
 };
 
 /// The first term of the run's loss that is no mean over a mask of the data; empty: there is none.

@@ -22,9 +22,9 @@ void LiveChunk::set_frame(int first, int last, PhaseFrame& frame) {
 
 void LiveChunk::arrive(Context& cx, int index, Bundle& bundle) {
   bundle.arrive(*cx.stream);
-  for (const HostSlot slot : all_[static_cast<std::size_t>(index)].reads) {
-    bundle.await(*cx.device, slot);
-  }
+  const Phase& phase = all_[static_cast<std::size_t>(index)];
+  if (phase.skipped(cx)) return;
+  for (const HostSlot slot : phase.reads) bundle.await(*cx.device, slot);
 }
 
 void LiveChunk::arrive_again(Context& cx, int index) {

@@ -43,7 +43,8 @@ StepLosses::Columns StepLosses::columns_of(const ModelParts& parts, const Mesh& 
     });
   };
   for (const ModelParts::LossInfo& loss : parts.losses()) {
-    columns.terms.push_back({loss.name, columns.sums++, counts_here(loss.partial), loss.auxiliary});
+    columns.terms.push_back(
+        {loss.metric, columns.sums++, counts_here(loss.partial), loss.auxiliary});
   }
   for (const ModelParts::MetricInfo& metric : parts.metrics()) {
     const bool peak = metric.reduce == MetricReduce::max;
@@ -159,11 +160,18 @@ StepLosses::Row StepLosses::row_of(const double* sums,
     if (count > 0) row.metrics.emplace_back(metric.name, sums[metric.index] / count);
   }
   counts_.add_metrics(sums + sums_.dim(0), row.metrics, row.by_layer);
+  const auto own = static_cast<std::ptrdiff_t>(row.metrics.size());
   for (const Column& term : terms_) {
-    if (term.auxiliary) {
-      row.metrics.emplace_back(term.name, sums[term.index]);
-    } else {
+    if (!term.auxiliary) {
       row.loss += sums[term.index];
+      continue;
+    }
+    const auto shown = std::ranges::find(
+        row.metrics.begin() + own, row.metrics.end(), term.name, &Row::Metric::first);
+    if (shown != row.metrics.end()) {
+      shown->second += sums[term.index];
+    } else {
+      row.metrics.emplace_back(term.name, sums[term.index]);
     }
   }
   return row;

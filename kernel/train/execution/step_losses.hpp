@@ -38,9 +38,10 @@ class StepLosses final : public StepSink {
   double now(Context& cx);
 
   struct Row {
+    using Metric = std::pair<std::string, double>;
     double loss = 0;  ///< sum of all terms but auxiliary ones
     /// Metrics, then auxiliary terms, by name. One to which nothing contributed is left out.
-    std::vector<std::pair<std::string, double>> metrics;
+    std::vector<Metric> metrics;
     std::vector<std::pair<std::string, std::vector<double>>> by_layer;  ///< as StepEnd
     std::vector<double> scalars;
     double seconds = 0;  ///< of the step on the device; set by TrainStep
@@ -53,7 +54,7 @@ class StepLosses final : public StepSink {
  private:
   /// Where contributions go: a column of the sums, or of the peaks where only the largest counts.
   struct Column {
-    std::string name;
+    std::string name;  // under which it is shown
     i64 index = 0;
     bool mine = true;  // does this rank's value count?
     bool auxiliary = false;

@@ -89,9 +89,8 @@ void Effects::add(const RunSetup& setup, const PlacedModel& model, const Plan& p
   if (unmasked_loss.empty()) unmasked_loss = tessera::unmasked_loss(model.parts());
   const std::vector<ModelLayer> layers = setup.model->layers();
   for (const PhaseInfo& info : plan.phases) {
-    const bool block =
-        info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == ModelLayer::block;
-    if (block) blocks.push_back(info);
+    if (info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].is_block())
+      blocks.push_back(info);
   }
 }
 

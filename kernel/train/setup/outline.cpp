@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel/config/choice.hpp"
+#include "kernel/model/later_fields.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -45,18 +46,18 @@ class Outline::Pass {
  public:
   Pass(Outline& outline,
        const Context& cx,
-       const std::vector<FieldInfo>& inputs,
+       const std::vector<FieldInfo>& fields,
        const BatchShape& batch)
       : cx_(cx),
         phases_(outline.whole_.phases()),
         infos_(outline.whole_.infos()),
         sink_(cx_.empty({1}, DType::fp64)),
-        inputs_(slots_of(outline.parts_, inputs)),
+        inputs_(inputs_of(outline.parts_, fields)),
+        slots_(slots_of(outline.parts_, inputs_)),
         bundle_(outline.parts_.bundle()) {
     cx_.sink = &sink_;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const DType dtype = i < inputs.size() ? inputs[i].dtype : DType::i64;
-      bundle_[Slot{inputs_[i]}] = cx_.empty({batch.rows()}, dtype);
+      bundle_[Slot{slots_[i]}] = cx_.empty({batch.rows()}, inputs_[i].dtype);
     }
   }
   Pass(const Pass&) = delete;
@@ -73,16 +74,22 @@ class Outline::Pass {
   }
   /// What the slot holds now, other than an input.
   Tensor value(int slot) {
-    const bool input = std::ranges::find(inputs_, slot) != inputs_.end();
+    const bool input = std::ranges::find(slots_, slot) != slots_.end();
     return input ? Tensor() : bundle_[Slot{slot}];
   }
 
  private:
-  // Slots of the fields, then of the rows and positions.
-  static std::vector<int> slots_of(ModelParts& parts, const std::vector<FieldInfo>& fields) {
+  static std::vector<FieldInfo> inputs_of(const ModelParts& parts,
+                                          const std::vector<FieldInfo>& fields) {
+    std::vector<FieldInfo> inputs = fields;
+    const LaterFields later(parts, fields);
+    for (const LaterFields::Field& field : later.all()) inputs.push_back(field.info);
+    for (const char* name : {"row_ids", "positions"}) inputs.push_back({name, DType::i64, ""});
+    return inputs;
+  }
+  static std::vector<int> slots_of(ModelParts& parts, const std::vector<FieldInfo>& inputs) {
     std::vector<int> slots;
-    for (const FieldInfo& field : fields) slots.push_back(parts.slot(field.name));
-    for (const std::string_view name : {"row_ids", "positions"}) slots.push_back(parts.slot(name));
+    for (const FieldInfo& input : inputs) slots.push_back(parts.slot(input.name));
     return slots;
   }
 
@@ -90,7 +97,8 @@ class Outline::Pass {
   const std::vector<Phase>& phases_;
   const std::vector<PhaseInfo>& infos_;
   NoSink sink_;
-  std::vector<int> inputs_;  // slots
+  std::vector<FieldInfo> inputs_;
+  std::vector<int> slots_;  // theirs
   Bundle bundle_;
   std::size_t next_ = 0;
 };
@@ -129,7 +137,7 @@ void mark_recomputed(std::vector<PhaseInfo>& phases,
   if (recompute.mode == "none") return;
   for (PhaseInfo& info : phases) {
     if (info.layer == kNoLayer) continue;
-    const bool block = layers.at(static_cast<std::size_t>(info.layer)).role == ModelLayer::block;
+    const bool block = layers.at(static_cast<std::size_t>(info.layer)).is_block();
     info.recompute =
         block && (recompute.mode == "full" ||
                   std::ranges::find(recompute.scopes, info.scope) != recompute.scopes.end());

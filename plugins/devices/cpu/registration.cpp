@@ -4,7 +4,7 @@ namespace tessera::cpu {
 namespace {
 
 // Operations whose kernels take bf16 and fp16 as well; of the rules of optimizers that is the state
-// and the copy of main (below). Losses and metrics, which are added, are fp64.
+// and the copy of main (below). Losses and metrics, which are added and scaled, are fp64.
 using Narrow =
     CoreOperations::Without<OperationList<SumSquaresArgs, BlockSquaresArgs, CrossEntropyLossArgs>>;
 template <class Args>
@@ -12,6 +12,8 @@ constexpr DTypes kTypes =
     Narrow::contains<Args> ? DTypes{DType::fp32, DType::bf16, DType::fp16} : DTypes{DType::fp32};
 template <>
 constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::bf16, DType::fp16, DType::fp64};
+template <>
+constexpr DTypes kTypes<ScaleArgs> = kTypes<AddArgs>;
 
 template <class Args>
 Kernel plain_kernel(void (*run)(const Args&)) {

@@ -8,6 +8,7 @@
 #include "tessera/base/buffer.hpp"
 #include "tessera/base/metrics.hpp"
 #include "tessera/base/sequence_cache.hpp"
+#include "tessera/later_input.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/model_fields.hpp"
 #include "tessera/operation.hpp"
@@ -33,6 +34,11 @@ struct LossSpec {
   /// Is it trained on without being a part of the run's loss? Then its value is a metric of this
   /// name.
   bool auxiliary = false;
+  /// Of LossWeight::field: the input whose sum is the weight, "loss_mask+1" (later_input.hpp).
+  /// Empty: the data's field for this term.
+  std::string_view mask = {};
+  /// Of an auxiliary term: the metric that its value is added to, in place of one of its own name.
+  std::string_view metric = {};
   /// Those of tensor, context and data along which each rank adds a part of its own. Along the
   /// others all ranks add the same value, which counts once.
   std::vector<Axis> partial = {Axis::context, Axis::data};
@@ -85,7 +91,8 @@ class TESSERA_API BuildContext {
   /// Declares a buffer; the reference stays valid as long as the model. Its tensor is there from
   /// the first phase on.
   virtual Buffer& buffer(const BufferSpec& spec) = 0;
-  /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens".
+  /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens". What
+  /// the data has some positions later is in slots of later_input.hpp: "tokens+1".
   virtual Slot slot(std::string_view name) = 0;
   virtual HostSlot host_slot(std::string_view name) = 0;
   /// A place of this component's own in Context::cache.

@@ -126,6 +126,8 @@ struct Phase {
   /// Host slots that `run` reads: the host waits for them right before it, and nowhere else. Such a
   /// phase is not captured.
   std::vector<HostSlot> reads = {};
+  /// It is left out outside of training, with what it reads: losses that nothing else needs.
+  bool training_only = false;
   /// It starts an exchange, forward and backward, that the phase after it waits for. Where a
   /// schedule overlaps forward and backward passes, phases of another microbatch run in between.
   bool starts_exchange = false;
@@ -134,10 +136,12 @@ struct Phase {
   std::string_view looks_ahead = {};
   /// Set by Layer::phases(): the layer that it belongs to, for errors. nullptr: nobody knows.
   std::shared_ptr<const Identity> owner = {};
+
+  bool skipped(const Context& cx) const { return training_only && !cx.training(); }
 };
 
-/// Waits for what the phase reads and for what is under way, then runs it. Whatever runs phases
-/// calls this.
+/// Waits for what the phase reads and for what is under way, then runs it, unless it is skipped.
+/// Whatever runs phases calls this.
 TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and

@@ -10,7 +10,11 @@ namespace tessera {
 /// One entry of a model's linear list of layers.
 struct ModelLayer {
   std::string name;  ///< scope of its parameters: "embedding", "layers.3", "head"
-  enum Role : u8 { embedding, block, head } role = block;
+  /// ahead: after the head and on its stage, a block that only training runs. Layers of several
+  /// `head`s may follow the first one, there too.
+  enum Role : u8 { embedding, block, head, ahead } role = block;
+  /// Is it one of those that [recompute] and graphs of chosen phases mean by blocks?
+  bool is_block() const { return role == block || role == ahead; }
 };
 
 struct ModelArguments {

@@ -138,9 +138,9 @@ TESSERA_API Tensor cross_entropy(Context& cx,
                                  ProcessGroup& group,
                                  std::string_view name);
 
-/// cx.add_loss(term, cross_entropy(…)). The gradient of what is added to the loss is known in the
-/// forward pass, so where `group` is one rank the logits are read once, and overwritten there when
-/// they were moved in and this is the only handle.
+/// cx.add_loss(term, factor · cross_entropy(…)). The gradient of what is added to the loss is known
+/// in the forward pass, so where `group` is one rank the logits are read once, and overwritten
+/// there when they were moved in and this is the only handle.
 TESSERA_API void add_cross_entropy(Context& cx,
                                    LossTerm term,
                                    Tensor logits,
@@ -149,7 +149,8 @@ TESSERA_API void add_cross_entropy(Context& cx,
                                    i64 first,
                                    i64 valid,
                                    ProcessGroup& group,
-                                   std::string_view name);
+                                   std::string_view name,
+                                   double factor = 1);
 
 /// The same values under another shape, tracked.
 TESSERA_API Tensor reshape(Context& cx, const Tensor& x, const Shape& shape);

@@ -61,8 +61,10 @@ void add_cross_entropy(Context& cx,
                        i64 first,
                        i64 valid,
                        ProcessGroup& group,
-                       std::string_view name) {
-  const Tensor inverse_weight = cx.sink->inverse_weight(term);
+                       std::string_view name,
+                       double factor) {
+  Tensor inverse_weight = cx.sink->inverse_weight(term);
+  if (factor != 1) inverse_weight = run(cx, ScaleArgs{inverse_weight.arg(), {}, factor})[0];
   if (group.size() > 1 || first != 0 || !cx.ops->of<WholeCrossEntropyArgs>().available()) {
     cx.add_loss(
         term, cross_entropy(cx, logits, targets, mask, inverse_weight, first, valid, group, name));

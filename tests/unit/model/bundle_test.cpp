@@ -98,6 +98,24 @@ TEST_F(ReadBack, RefusesWhatWasNotReadBack) {
   EXPECT_THROW(bundle.read_back(cx_, slot_, bench_.tensor({1}, DType::fp32, {1})), Error);
 }
 
+// What it would read was not read back, since the phase before it was left out, too.
+TEST_F(ReadBack, APhaseOfTrainingOnlyIsLeftOutOfEvaluations) {
+  Bundle bundle(0, 1, blocks_);
+  int runs = 0;
+  const Phase phase{.scope = "moe_dispatch",
+                    .run = [&](Context&, Bundle&) { ++runs; },
+                    .reads = {slot_},
+                    .training_only = true};
+  Context evaluating = cx_;
+  evaluating.mode = Mode::evaluate;
+  run_phase(phase, evaluating, bundle);
+  EXPECT_EQ(runs, 0);
+  EXPECT_THROW(run_phase(phase, cx_, bundle), Error) << "training would wait for it";
+  bundle.read_back(cx_, slot_, integers({1}));
+  run_phase(phase, cx_, bundle);
+  EXPECT_EQ(runs, 1);
+}
+
 class UnderWay : public ReadBack {
  protected:
   class Counted final : public PendingCollective {

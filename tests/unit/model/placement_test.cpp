@@ -116,6 +116,25 @@ TEST(Placement, ByLayout) {
   EXPECT_EQ(sizes(cut_layers(gpt(2), around(3), p)), (std::vector{3, 0, 1}));
 }
 
+// Depths that predict ahead are no blocks to deal out, and no letters: they are with the head.
+TEST(Placement, WhatFollowsTheHeadIsWithIt) {
+  std::vector<ModelLayer> layers = gpt(4);
+  layers.push_back({"ahead.0", ModelLayer::ahead});
+  layers.push_back({"ahead.0.head", ModelLayer::head});
+  EXPECT_EQ(sizes(cut_layers(layers, around(2), {})), (std::vector{3, 5}));
+  PlacementSection p;
+  p.layout = "Et|t*3|L";
+  EXPECT_EQ(sizes(cut_layers(layers, around(3), p)), (std::vector{2, 3, 3}));
+  const auto problem = [&](std::string_view layout) {
+    p.layout = layout;
+    return testing::error_of<ConfigError>([&] { cut_layers(layers, around(3), p); });
+  };
+  EXPECT_NE(problem("Et|t*3|LL").find("\"L\" of stage 2 does not fit; the model is E, 4 × t, L"),
+            std::string::npos);
+  EXPECT_NE(problem("Et|t*3L|").find("stage 2 of 3 would hold no layer"), std::string::npos);
+  EXPECT_NE(problem("Et|t|tt").find("places 5 of the model's 6"), std::string::npos);
+}
+
 TEST(Placement, ImpossibleOnesAreErrorsWithTheNumbers) {
   EXPECT_NE(problem(7, 4, {}).find("7 blocks do not divide among 4"), std::string::npos);
   PlacementSection p;

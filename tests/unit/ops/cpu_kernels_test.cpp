@@ -261,6 +261,15 @@ TEST(CpuKernels, TakeOneThreadForTheAttentionOfAToken) {
 }
 
 // Gradients are summed and updated in fp32: another dtype would be read as fp32.
+// Losses and their weights are fp64, whatever the model computes in.
+TEST(CpuKernels, AddAndScaleDoubles) {
+  const auto device = cpu_device({}), reference = test_device("reference");
+  for (const OpCase& op : testing::core_op_cases(DType::fp64)) {
+    if (op.operation != AddArgs::kName && op.operation != ScaleArgs::kName) continue;
+    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+  }
+}
+
 TEST(CpuKernels, RefuseNarrowGradients) {
   const auto device = test_device("cpu");
   const auto reference = test_device("reference");

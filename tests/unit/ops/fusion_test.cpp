@@ -48,11 +48,13 @@ class OneLoss final : public StepSink {
 
 constexpr i64 kRows = 70, kFeatures = 40, kInner = 50, kVocabulary = 33;
 
-// The loss of x + down(gelu(up(norm(x)))), and the gradients of x and of all parameters.
+// The loss of x + down(gelu(up(norm(x)))), and the gradients of x and of all parameters. `factor`
+// is the loss's, which takes it out of the weight: it changes nothing.
 std::vector<Values> step(Device& device,
                          DType dtype,
                          bool centred,
-                         std::initializer_list<Half> halves) {
+                         std::initializer_list<Half> halves,
+                         double factor = 1) {
   Workbench bench(device);
   Context& cx = bench.context();
   u64 seed = 0;
@@ -71,7 +73,7 @@ std::vector<Values> step(Device& device,
     targets.push_back(static_cast<double>(row * 7 % (kVocabulary - 1)));
     mask.push_back(row % 5 == 0 ? 0 : 1);
   }
-  OneLoss sink(bench.tensor({1}, DType::fp64, {1.0 / 56}));
+  OneLoss sink(bench.tensor({1}, DType::fp64, {1.0 / 56 / factor}));
   Tape tape;
   cx.tape = &tape;
   cx.sink = &sink;
@@ -91,7 +93,8 @@ std::vector<Values> step(Device& device,
                          0,
                          kVocabulary - 1,
                          alone,
-                         "loss");
+                         "loss",
+                         factor);
   tape.end();
   std::vector<Tape::Gradient> gradients;
   std::vector<Values> found = {sink.loss};
@@ -122,6 +125,10 @@ TEST(Fusion, DevicesWithoutItGiveTheSameBits) {
           << whole->name() << ", centred " << centred;
       EXPECT_EQ(step(fused, dtype, centred, {Half::input, Half::weight}), expected)
           << whole->name() << ", centred " << centred << ", halves";
+      for (Device* device : {&fused, &composed}) {
+        EXPECT_EQ(step(*device, dtype, centred, {Half::both}, 0.25), expected)
+            << whole->name() << ", centred " << centred << ", a quarter of the loss";
+      }
     }
   }
 }

@@ -37,6 +37,7 @@ const std::map<std::string, std::string> kNotStructural = {
     {"microbatch_loss", "training"},
     {"global_loss", "training"},
     {"z_loss", "training"},
+    {"weight", "training"},
     {"capacity_factor", "how many rows a batch may have of an expert"},
     {"capacity_scope", "the same"},
     {"drop", "the same"},

@@ -9,7 +9,9 @@
 #include "tessera/context.hpp"
 #include "tessera/device/host_device.hpp"
 #include "tessera/error.hpp"
+#include "tessera/later_input.hpp"
 #include "tessera/random.hpp"
+#include "tests/common/error_of.hpp"
 
 namespace tessera {
 namespace step_inputs_test {
@@ -217,6 +219,120 @@ TEST_F(Loading, TheNextStepIsReadWhileThisOneRuns) {
     EXPECT_THAT(here.values(inputs.weights()), ElementsAre(2 * 3 + 2 * 2, step));
     if (step == 0) address = tokens().arg().address;
     EXPECT_EQ(tokens().arg().address, address);
+  }
+}
+
+// Field "first" of a sample whose documents begin at positions 0, 3 and 4.
+class Documents final : public Dataset {
+ public:
+  explicit Documents(DType first = DType::i32) : first_(first) {}
+  std::vector<FieldInfo> do_fields() const override {
+    return {{"tokens", DType::i64, ""}, {"loss_mask", DType::u8, "lm"}, {"first", first_, ""}};
+  }
+  i64 do_size(SampleSet) const override { return 1000; }
+  void do_read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
+    for (i64 i = 0; i < kLongSequence; ++i) {
+      static_cast<i64*>(out.fields[0])[i] = 10 * ordinal + i;
+      static_cast<u8*>(out.fields[1])[i] = i == 5 ? 0 : 1;
+      static_cast<i32*>(out.fields[2])[i] = i < 3 ? 0 : i < 4 ? 3 : 4;
+    }
+  }
+  std::string do_fingerprint() const override { return "documents"; }
+
+ private:
+  DType first_;
+};
+
+// What a field has later in the sample comes from the whole of it, whichever rank holds that part.
+TEST_F(Loading, LaterInputsAreCutFromWholeSamples) {
+  const Counted dataset("lm", kLongSequence);
+  const std::vector<std::vector<i64>> positions = {{0, 1, 6, 7}, {2, 3, 4, 5}};
+  i64 weight = 0;
+  for (i64 index = 0; index < 2; ++index) {
+    Rank here(device_, dataset, {.world = 2, .context = 2}, index, {2, kLongSequence / 2});
+    here.parts.slot(later_input("tokens", 2));
+    here.parts.loss({.name = "mtp.2", .auxiliary = true, .mask = "loss_mask+2"});
+    const std::vector<i64> weights = here.prepare(SampleSet::train, 24, 2, 1);
+    std::vector<i64> tokens, mask;
+    for (const i64 sample : {24, 25}) {
+      for (const i64 position : positions[static_cast<std::size_t>(index)]) {
+        const bool there = position + 2 < kLongSequence;
+        tokens.push_back(there ? 10 * sample + position + 2 : 0);
+        mask.push_back(there ? 1 : 0);
+      }
+    }
+    EXPECT_EQ(here.input(0, "tokens+2"), tokens) << "rank " << index;
+    EXPECT_EQ(here.input(0, "loss_mask+2"), mask) << "rank " << index;
+    weight += weights[1];
+  }
+  EXPECT_EQ(weight, 2 * (kLongSequence - 2));
+}
+
+TEST_F(Loading, NothingIsLaterThanTheEndOfItsDocument) {
+  const Documents dataset;
+  for (const i64 context : {1, 2}) {
+    std::vector<i64> tokens(kLongSequence), mask(kLongSequence);
+    i64 weight = 0;
+    for (i64 index = 0; index < context; ++index) {
+      Rank here(device_,
+                dataset,
+                {.world = context, .context = context},
+                index,
+                {1, kLongSequence / context});
+      here.parts.slot("tokens+1");
+      here.parts.loss({.name = "mtp.1", .auxiliary = true, .mask = "loss_mask+1"});
+      weight += here.prepare(SampleSet::train, 3, 1, 1).at(1);
+      const std::vector<i64> at = here.input(0, "positions"), later = here.input(0, "tokens+1"),
+                             counts = here.input(0, "loss_mask+1");
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        tokens[static_cast<std::size_t>(at[i])] = later[i];
+        mask[static_cast<std::size_t>(at[i])] = counts[i];
+      }
+    }
+    EXPECT_THAT(tokens, ElementsAre(31, 32, 0, 0, 35, 36, 37, 0));
+    EXPECT_THAT(mask, ElementsAre(1, 1, 0, 0, 0, 1, 1, 0)) << "position 5 does not count";
+    EXPECT_EQ(weight, 4);
+  }
+}
+
+TEST_F(Loading, LaterInputsOfSamplesBeyondTheCountDoNotWeigh) {
+  const Counted dataset("lm", kLongSequence);
+  Rank here(device_, dataset, {}, 0, {2, kLongSequence});
+  here.parts.loss({.name = "mtp.3", .auxiliary = true, .mask = "loss_mask+3"});
+  EXPECT_THAT(here.prepare(SampleSet::validation, 0, 1, 1),
+              ElementsAre(kLongSequence, kLongSequence - 3, 0));
+}
+
+TEST_F(Loading, LaterInputsNeedTheirField) {
+  const auto error = [&](std::string_view slot, const Dataset& dataset) {
+    return testing::error_of<ConfigError>([&] {
+      Rank here(device_, dataset, {}, 0, {1, kLongSequence});
+      here.parts.slot(slot);
+      here.prepare(SampleSet::train, 0, 1, 1);
+    });
+  };
+  EXPECT_EQ(error("targets+1", dataset_),
+            "the model reads what the data's field \"targets\" has 1 position later; the data has "
+            "the fields tokens, loss_mask");
+  EXPECT_EQ(error("tokens+1", Documents(DType::i64)),
+            "the data's field \"first\" is i64: where a row's document begins is i32");
+}
+
+TEST(LaterInput, HasANameThatSaysWhatItIs) {
+  EXPECT_EQ(later_input("tokens", 0), "tokens");
+  EXPECT_EQ(later_input("tokens", 12), "tokens+12");
+  const auto read = parse_later_input("a+b+12");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->field, "a+b");
+  EXPECT_EQ(read->positions, 12);
+  for (const char* name : {"tokens",
+                           "+",
+                           "tokens+",
+                           "tokens+0",
+                           "tokens+-1",
+                           "tokens+1x",
+                           "tokens+99999999999999999999"}) {
+    EXPECT_FALSE(parse_later_input(name)) << name;
   }
 }
 

@@ -78,6 +78,34 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
   });
 }
 
+// Each is a mean over rows of its own, and one metric shows their sum.
+TEST(StepLoss, AuxiliaryTermsMayShareAMetric) {
+  world().run(data_ranks(2), [](LocalRank& rank) {
+    ModelParts parts(rank.mesh());
+    const LossTerm lm{parts.loss({.name = "lm"})};
+    const LossTerm near{parts.loss({.name = "a.1", .auxiliary = true, .metric = "a"})};
+    const LossTerm other{parts.loss({.name = "b", .auxiliary = true})};
+    const LossTerm far{parts.loss({.name = "a.2", .auxiliary = true, .metric = "a"})};
+    EXPECT_THROW(parts.loss({.name = "c", .metric = "a"}), Error) << "it is the run's loss";
+    EXPECT_THROW(parts.loss({.name = "a.1", .auxiliary = true, .metric = "b"}), ConfigError);
+    StepLosses losses(parts, 1, rank.mesh(), rank.device());
+    Context& cx = rank.context();
+    const auto scalar = [&](double value) { return rank.tensor({1}, DType::fp64, {value}); };
+    losses.begin(cx, rank.tensor({4}, DType::i64, {1, 1, 1, 2}), rank.mesh().data_context());
+    EXPECT_EQ(read(losses.inverse_weight(near))[0], 0.5);
+    EXPECT_EQ(read(losses.inverse_weight(far))[0], 0.25);
+    losses.add_loss(cx, lm, scalar(1));
+    losses.add_loss(cx, near, scalar(2));
+    losses.add_loss(cx, other, scalar(4));
+    losses.add_loss(cx, far, scalar(8));
+    losses.keep(cx);
+    const auto rows = losses.flush(cx);
+    EXPECT_EQ(rows.at(0).loss, 2);
+    using ::testing::Pair;
+    EXPECT_THAT(rows.at(0).metrics, ::testing::ElementsAre(Pair("a", 20), Pair("b", 8)));
+  });
+}
+
 // Two tensor and two data ranks: 0, 1 | 2, 3.
 TEST(StepLoss, WhatRanksShareCountsOnce) {
   testing::LocalWorldOptions options;

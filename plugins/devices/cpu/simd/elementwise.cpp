@@ -53,6 +53,12 @@ void run(const MultiplyArgs& args) {
 
 template <>
 void run(const ScaleArgs& args) {
+  if (args.x.dtype == DType::fp64) {
+    const double* x = args.x.as<const double>();
+    double* out = args.out.as<double>();
+    for (i64 i = 0; i < args.out.elements(); ++i) out[i] = x[i] * args.factor;
+    return;
+  }
   const float factor = static_cast<float>(args.factor);
   map(
       args.out, [factor](F x) { return x * factor; }, args.x);
