@@ -412,6 +412,7 @@ void register_mutants(Registrar& registrar) {
   register_optimizer_mutant(registrar);
   register_pipeline_mutants(registrar);
   register_moe_mutants(registrar);
+  register_ahead_mutants(registrar);
 }
 
 const PluginHost& mutants() {

@@ -7,11 +7,12 @@ namespace tessera {
 /// Token embedding, its vocabulary cut over the tensor group, plus learned positions (unless
 /// attention turns by them) and dropout.
 /// Reads the slots "tokens", "positions" and "row_ids" (i64 [n]), writes "hidden" [own rows,
-/// hidden].
+/// hidden]. With `ahead` it looks up the tokens so many positions later, without positions, and
+/// writes "ahead".
 class Embedding final : public Layer {
  public:
   struct Config {
-    i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0;
+    i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0, ahead = 0;
     bool learned_positions = true;
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
@@ -24,6 +25,10 @@ class Embedding final : public Layer {
       s.field("learned_positions",
               &Config::learned_positions,
               "adds a table of positions; without one, attention has to know them");
+      s.field("ahead", &Config::ahead, "how many positions later the tokens are")
+          .given()
+          .at_least(0)
+          .at_most(kMostPositions);
       model_fields::dropout(s, "of the sum of both embeddings").megatron("--hidden-dropout");
       model_fields::init_std(s, "standard deviation of the initial tables");
     }
@@ -31,10 +36,10 @@ class Embedding final : public Layer {
 
   Embedding(const Config& config, BuildContext& build)
       : region_(build.tensor_region()),
-        tokens_(build.slot("tokens")),
+        tokens_(build.slot(later_input("tokens", config.ahead))),
         positions_(build.slot("positions")),
         row_ids_(build.slot("row_ids")),
-        hidden_(build.slot("hidden")),
+        hidden_(build.slot(config.ahead == 0 ? "hidden" : "ahead")),
         dropout_(config.dropout),
         key_(build.random_site("dropout")) {
     tokens_table_ = &build.parameter({.name = "weight",
@@ -44,7 +49,7 @@ class Embedding final : public Layer {
                                       .tags = {"embedding"},
                                       .share = "embedding.weight"});
     first_ = region_.index() * tokens_table_->local[0];
-    if (!config.learned_positions) return;
+    if (!config.learned_positions || config.ahead > 0) return;
     positions_table_ = &build.parameter({.name = "position",
                                          .shape = {config.positions, config.hidden},
                                          .init = Init::gaussian(config.init_std),

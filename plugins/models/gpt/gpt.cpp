@@ -1,10 +1,14 @@
 #include "block_kinds.hpp"
 #include "tessera/model.hpp"
 #include "tessera/plugin.hpp"
+#include "training_only.hpp"
 
 namespace tessera {
 
-/// GPT: embedding, a row of blocks of one kind or several, head.
+/// GPT: embedding, a row of blocks of one kind or several, head. Where it predicts tokens further
+/// ahead, each depth follows the head: what joins the embedding of a later token with the hidden
+/// values of the depth before, a block as the last one, and a head of its own that uses the same
+/// table (DeepSeek-AI 2024, §2.2).
 class Gpt final : public Model {
  public:
   struct Config {
@@ -18,6 +22,9 @@ class Gpt final : public Model {
     Component<Layer> block{"transformer_block", {}};
     BlockKinds blocks;
     Component<Layer> head{"lm_head", {}};
+    Component<Layer> predict_ahead{"", {}};
+    Auto<i64> depths;
+    Auto<double> ahead_weight;
     static void describe(Schema<Config>& s) {
       s.field("layers", &Config::layers, "transformer blocks")
           .required()
@@ -74,6 +81,18 @@ class Gpt final : public Model {
                  "block",
                  "kinds of blocks for `pattern`: [model.block] with further keys");
       s.slot("head", &Config::head, "the last layer");
+      s.slot("predict_ahead",
+             &Config::predict_ahead,
+             "trains the model to predict tokens after the next one too; \"none\": it does not");
+      s.field("depths", &Config::depths, "set in [model.predict_ahead]")
+          .given()
+          .from("model.predict_ahead.layers")
+          .at_least(1)
+          .at_most(kMostLayers);
+      s.field("ahead_weight", &Config::ahead_weight, "set in [model.predict_ahead]")
+          .given()
+          .from("model.predict_ahead.weight")
+          .above(0);
     }
   };
 
@@ -86,6 +105,7 @@ class Gpt final : public Model {
                   config.positions,
                   arguments.sequence_length);
     }
+    if (!config.predict_ahead.type.empty()) check_ahead(arguments);
     if (vocab_ < 1) {
       fail_config("model.vocab = \"auto\" needs a tokenizer; give the number of entries");
     }
@@ -102,19 +122,68 @@ class Gpt final : public Model {
       plan.push_back({fmt::format("layers.{}", i), ModelLayer::block});
     }
     plan.push_back({"head", ModelLayer::head});
+    for (i64 k = 0; k < depths(); ++k) {
+      plan.push_back({fmt::format("ahead.{}", k), ModelLayer::ahead});
+      plan.push_back({fmt::format("ahead.{}.head", k), ModelLayer::head});
+    }
     return plan;
   }
 
   std::shared_ptr<Layer> do_build(int index, BuildContext& build) const override {
-    const Given vocabulary{{"vocab", vocab_}, {"vocab_multiple", config_.vocab_multiple}};
-    if (index == 0) return build.child("", config_.embedding, vocabulary);
-    if (index == config_.layers + 1) return build.child("", config_.head, vocabulary);
-    return build.child("", blocks_[static_cast<std::size_t>(index - 1)]);
+    if (index == 0) return build.child("", config_.embedding, given({}));
+    if (index <= config_.layers) {
+      return build.child("", blocks_[static_cast<std::size_t>(index - 1)]);
+    }
+    const i64 after = index - config_.layers - 1, depth = (after + 1) / 2;
+    if (after % 2 == 0) return build_head(depth, build);
+    // One by one: their parameters are declared in this order.
+    const auto later = build.child("embedding", config_.embedding, given({{"ahead", depth}}));
+    const auto joined = build.child("", config_.predict_ahead);
+    const auto block = build.child("block", blocks_.back());
+    return std::make_shared<TrainingOnly>(
+        std::vector<std::shared_ptr<Layer>>{later, joined, block});
   }
 
   i64 do_vocabulary() const override { return vocab_; }
 
  private:
+  void check_ahead(const ModelArguments& arguments) const {
+    const auto missing = [&](std::string_view key) {
+      fail_config(
+          "model.predict_ahead.type = \"{}\" has no key \"{}\"", config_.predict_ahead.type, key);
+    };
+    if (!config_.depths) missing("layers");
+    if (!config_.ahead_weight) missing("weight");
+    if (*config_.depths < arguments.sequence_length) return;
+    fail_config(
+        "model.predict_ahead.layers = {}: batch.sequence_length = {} leaves depth {} without a "
+        "target; at most {} layers fit",
+        *config_.depths,
+        arguments.sequence_length,
+        *config_.depths,
+        arguments.sequence_length - 1);
+  }
+
+  i64 depths() const { return config_.predict_ahead.type.empty() ? 0 : *config_.depths; }
+
+  Given given(Given more) const {
+    more.emplace_back("vocab", vocab_);
+    more.emplace_back("vocab_multiple", config_.vocab_multiple);
+    return more;
+  }
+
+  // The head of a depth; 0: the model's own.
+  std::shared_ptr<Layer> build_head(i64 depth, BuildContext& build) const {
+    Given more;
+    if (depth < depths()) more.emplace_back("keep_hidden", true);
+    if (depth == 0) return build.child("", config_.head, given(std::move(more)));
+    more.emplace_back("ahead", depth);
+    more.emplace_back("factor", *config_.ahead_weight / static_cast<double>(depths()));
+    more.emplace_back("shared_weight", "head.weight");
+    const auto head = build.child("", config_.head, given(std::move(more)));
+    return std::make_shared<TrainingOnly>(std::vector<std::shared_ptr<Layer>>{head});
+  }
+
   Config config_;
   i64 vocab_;
   std::vector<Component<Layer>> blocks_;
