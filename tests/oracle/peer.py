@@ -73,7 +73,7 @@ class Peer:
         self.model = self.build((model["layers"], model["hidden"], model["heads"], length,
                                  config["batch"]["global"], model["vocab"], model["dropout"]))
         self.model.to(dtype)
-        names = tessera_names(model["layers"])
+        names = self.names(model["layers"])
         self.parameters = {names[n]: p for n, p in self.model.named_parameters()}
         for name, parameter in self.parameters.items():
             with torch.no_grad():
@@ -81,6 +81,9 @@ class Peer:
 
     def build(self, sizes):
         return Gpt(Shape(*sizes))
+
+    def names(self, layers):
+        return tessera_names(layers)
 
     def decays(self, name):
         return not name.endswith(("bias", "norm.weight"))

@@ -12,16 +12,28 @@ MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 def xxh64(name, seed):
-    """XXH64 of a name shorter than 32 bytes, which all of ours are."""
+    """XXH64 of a name."""
     p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
     p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
     data = name.encode()
-    assert len(data) < 32, name
+    length = len(data)
 
     def rotated(x, bits):
         return ((x << bits) | (x >> (64 - bits))) & MASK64
 
-    h = (seed + p5 + len(data)) & MASK64
+    def mixed(state, lane):
+        return rotated((state + lane * p2) & MASK64, 31) * p1 & MASK64
+
+    h = (seed + p5) & MASK64
+    if length >= 32:
+        states = [(seed + add) & MASK64 for add in (p1 + p2, p2, 0, -p1)]
+        while len(data) >= 32:
+            states = [mixed(*pair) for pair in zip(states, struct.unpack_from("<4Q", data))]
+            data = data[32:]
+        h = sum(rotated(*pair) for pair in zip(states, (1, 7, 12, 18))) & MASK64
+        for state in states:
+            h = ((h ^ mixed(0, state)) * p1 + p4) & MASK64
+    h = (h + length) & MASK64
     while len(data) >= 8:
         (lane,) = struct.unpack_from("<Q", data)
         h ^= rotated(lane * p2 & MASK64, 31) * p1 & MASK64

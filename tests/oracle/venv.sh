@@ -2,7 +2,8 @@
 # Makes what the oracle runs in and prints its interpreter: the PyTorch of the benchmarks
 # (../bench/venv.sh, a 0.5 GB wheel the first time), the safetensors package, to read Tessera's
 # checkpoints by other code than its own, transformers, whose models Tessera converts, with what it
-# needs to read GGUF files (real_llama.py), sentencepiece, the models of mistral-common, and MKL,
+# needs to read GGUF files (real_llama.py), sentencepiece, the models of mistral-common,
+# Megatron-Core (the last one for Python 3.11), and MKL,
 # with which the device `cpu` can multiply.
 set -euo pipefail
 
@@ -13,18 +14,21 @@ gguf_version=0.19.0
 accelerate_version=1.15.0
 sentencepiece_version=0.2.1
 mistral_version=1.13.1  # its models alone: nothing imports it
+megatron_version=0.16.1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$("$here/../bench/venv.sh")
 # oracle.py looks for ready-oracle-*.
 versions=$safetensors_version-$transformers_version-$mkl_version-$gguf_version-$accelerate_version
 versions+=-$sentencepiece_version-$mistral_version
+versions+=-$megatron_version
 ready=${python%/bin/python}/ready-oracle-$versions
 
 if [[ ! -e $ready ]]; then
   "$python" -m pip --disable-pip-version-check install --quiet --no-deps \
     "safetensors==$safetensors_version" "transformers==$transformers_version" \
     "mkl==$mkl_version" "gguf==$gguf_version" "accelerate==$accelerate_version" \
-    "sentencepiece==$sentencepiece_version" "mistral-common==$mistral_version" >&2
+    "sentencepiece==$sentencepiece_version" "mistral-common==$mistral_version" \
+    "megatron-core==$megatron_version" >&2
   # What these need, but for PyTorch, which is there in its own way.
   "$python" -m pip --disable-pip-version-check install --quiet \
     "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil pyyaml regex \
