@@ -30,6 +30,12 @@ const Sets kTurned = {"model.block.attention.rotary.type=\"default\""};
 const Part kHeadNorm = {kAttention + ".q_norm", "norm"};
 const Part kNormLayer = {"model.block.norm", "norm"}, kRmsNorm = {"model.block.norm", "rmsnorm"};
 const Sets kRmsModel = {"model.block.norm.type=\"rmsnorm\""};
+const Part kLatentNorm = {kAttention + ".kv_norm", "rmsnorm"};
+const Sets kLatentModel = {"model.block.attention.type=\"latent_attention\"",
+                           "model.block.attention.kv_latent=8",
+                           "model.block.attention.fixed_size=6",
+                           "model.block.attention.rotary_size=4",
+                           "model.block.attention.init_std=0.3"};
 const Part kBlock = {"model.block", "block"};
 const Part kOptimizer = {"optimizer", "optimizer"};
 // A bias starts at zero and its gradient is right: only later steps show that it doubles.
@@ -73,6 +79,13 @@ const std::vector<Mutation>& mutations() {
       {"rms_gradient_not_summed", kRows, kRmsNorm, "gradient_not_summed", kSmall, true, kRmsModel},
       {"rms_of_own_features", kTensor, kRmsNorm, "own_features", kAll, true, kRmsModel},
       {"rms_of_own_features_of_own_rows", kRows, kRmsNorm, "own_features", kAll, true, kRmsModel},
+      {"latent_norm_gradient_not_summed",
+       kRows,
+       kLatentNorm,
+       "gradient_not_summed",
+       kSmall,
+       true,
+       kLatentModel},
       {"bias_before_reduce_scatter_in_mlp", kRows, kDown, "bias_before_reduce", kLater},
       {"bias_before_reduce_scatter_in_attention", kRows, kProj, "bias_before_reduce", kLater},
       {"dropout_mask_repeats_by_rows", kRows, kEmbedding, "rows_of_the_first_part"},
