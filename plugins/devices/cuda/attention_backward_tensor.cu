@@ -121,28 +121,29 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
     fetch_keys(key + kKeys, stage ^ 1);
     T* keys = memory.others[stage][0];
     Fragments<kKeys> scores = {}, grads = {};
-    const Visible visible(call, sample, first, key);
+    const bool some_hidden = key < seen.all.begin || key + kKeys > seen.all.end;
+    const u32 sees =
+        some_hidden ? sees_of_queries<kKeys / kPart>(call, sample, first, key) : ~u32{0};
     if (busy) {
       const u32 keeps = keeps_of_queries<kKeys / kPart>(call, sample, head, first, key);
       Tiles::multiply(scores, memory.own[0] + own, keys, features);
       Tiles::multiply(grads, memory.own[1] + own, memory.others[stage][1], value_features);
       TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
-        const int query = row<Order::plain>(2 * i);
         TESSERA_UNROLL for (int p = 0; p < kKeys / kPart; ++p) {
           TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
             float& score = scores[p][e / 2][2 * i + e % 2];
             float& grad = grads[p][e / 2][2 * i + e % 2];
-            const int j = column<Order::fours>(p, e / 2, e % 2);
-            grad = (keeps & keep_bit(p, e / 2, 2 * i + e % 2)) != 0 ? grad * kept_factor : 0;
+            const u32 bit = keep_bit(p, e / 2, 2 * i + e % 2);
+            grad = (keeps & bit) != 0 ? grad * kept_factor : 0;
             const float probability = exp2f(score * scale - lse[i]);
-            score = visible(query, j) ? probability * (grad - delta[i]) : 0;
+            score = (sees & bit) != 0 ? probability * (grad - delta[i]) : 0;
           }
         }
       }
     }
     if (seen.hides(key, key + kKeys)) {
       keep_from_hidden<T, kFeatures, kKeys>(keys, sums, 0, features, [&](int p, int h, int c) {
-        return visible(row<Order::plain>(c), column<Order::fours>(p, h, c));
+        return (sees & keep_bit(p, h, c)) != 0;
       });
     }
     if (busy) Tiles::add_products(sums, scores, keys, features);
@@ -243,15 +244,15 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
     T* out_grads = memory.others[stage][1];
     stage ^= 1;
     Fragments<kQueries> scores = {}, grads = {};
-    const Visible visible(call, sample, of_query, first);
-    const auto sees = [&](int p, int h, int c) {
-      const int i = column<Order::plain>(p, h, c);
-      const int j = part * kPart + fragment_row() * 2 + c / 2;
-      return of_query + i < call.queries && visible(i, j);
-    };
+    const i64 own_key = first + part * kPart + fragment_row() * 2;
+    const KeyRange all = seen_by(of_query).all;
+    const bool some_hidden =
+        all.begin > first || all.end < first + Memory::kOwn || of_query + kQueries > call.queries;
+    const u32 visible =
+        some_hidden ? sees_of_keys<kQueries / kPart>(call, sample, of_query, own_key) : ~u32{0};
+    const auto sees = [&](int p, int h, int c) { return (visible & keep_bit(p, h, c)) != 0; };
     if (busy) {
-      const u32 keeps = keeps_of_keys<kQueries / kPart>(
-          call, sample, of_head, of_query, first + part * kPart + fragment_row() * 2);
+      const u32 keeps = keeps_of_keys<kQueries / kPart>(call, sample, of_head, of_query, own_key);
       Tiles::multiply(scores, memory.own[0] + own, queries, features);
       Tiles::multiply(grads, memory.own[1] + own, out_grads, value_features);
       const i64 statistics = (sample * call.heads + of_head) * call.queries;
@@ -275,7 +276,6 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
         }
       }
     }
-    const KeyRange all = seen_by(of_query).all;
     if (all.begin > first || all.end < last) {
       keep_from_hidden<T, kFeatures, kQueries>(out_grads, v_sums, at, value_features, sees);
       keep_from_hidden<T, kFeatures, kQueries>(queries, k_sums, at, features, sees);

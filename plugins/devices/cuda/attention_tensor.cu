@@ -60,23 +60,23 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
         memory.values, v, values, key, seen.some.end, call.value_features);
     commit_copies();
     Fragments<kKeys> scores = {};
-    const Visible visible(call, sample, first, key);
+    const bool some_hidden = key < seen.all.begin || key + kKeys > seen.all.end;
+    const u32 sees =
+        some_hidden ? sees_of_queries<kKeys / kPart>(call, sample, first, key) : ~u32{0};
     if (busy) {
       Tiles::multiply(scores, own, memory.keys, features);
-      const bool some_hidden = key < seen.all.begin || key + kKeys > seen.all.end;
       TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
-        const int query = row<Order::plain>(2 * i);
         float most = largest[i];
         const auto for_scores = [&](auto f) {
           TESSERA_UNROLL for (int p = 0; p < kKeys / kPart; ++p) {
             TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
-              f(scores[p][e / 2][2 * i + e % 2], column<Order::fours>(p, e / 2, e % 2));
+              f(scores[p][e / 2][2 * i + e % 2], keep_bit(p, e / 2, 2 * i + e % 2));
             }
           }
         };
-        for_scores([&](float& score, int j) {
+        for_scores([&](float& score, u32 bit) {
           score *= scale;
-          if (some_hidden && !visible(query, j)) score = -kInfinity;
+          if (some_hidden && (sees & bit) == 0) score = -kInfinity;
           most = larger(most, score);
         });
         most = quad_max(most);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
         const float shrinks = exp2f(largest[i] - shift);
         largest[i] = most;
         float sum = 0;
-        for_scores([&](float& score, int) {
+        for_scores([&](float& score, u32) {
           score = exp2f(score - shift);
           sum += score;
         });
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
     if (seen.hides(key, key + kKeys)) {
       keep_from_hidden<T, kFeatures, kKeys>(
           memory.values, sums, 0, value_features, [&](int p, int h, int c) {
-            return visible(row<Order::plain>(c), column<Order::fours>(p, h, c));
+            return (sees & keep_bit(p, h, c)) != 0;
           });
     }
     if (busy) Tiles::add_products(sums, scores, memory.values, value_features);

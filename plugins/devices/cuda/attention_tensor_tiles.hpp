@@ -75,6 +75,43 @@ keeps_of_queries(const Call& call, i64 sample, i64 head, i64 first_query, i64 fi
   }
   return bits;
 }
+/// Which of a lane's scores are visible, in the same bits: of rows that are queries, and below of
+/// rows that are keys.
+template <int kParts>
+__device__ __forceinline__ u32
+sees_of_queries(const Call& call, i64 sample, i64 first_query, i64 first_key) {
+  static_assert(kParts <= 4);
+  u32 bits = 0;
+  TESSERA_DO_NOT_UNROLL for (int i = 0; i < 2; ++i) {
+    const i64 query = first_query + row<Order::plain>(2 * i);
+    if (query >= call.queries) continue;
+    const KeyRange range = call.keys_of(sample, query);
+    TESSERA_DO_NOT_UNROLL for (int p = 0; p < kParts; ++p) {
+      TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
+        const int h = e / 2, c = e % 2;
+        const i64 key = first_key + column<Order::fours>(p, h, c);
+        if (key >= range.begin && key < range.end) bits |= keep_bit(p, h, 2 * i + c);
+      }
+    }
+  }
+  return bits;
+}
+template <int kParts>
+__device__ __forceinline__ u32
+sees_of_keys(const Call& call, i64 sample, i64 first_query, i64 key) {
+  static_assert(kParts <= 4);
+  u32 bits = 0;
+  TESSERA_DO_NOT_UNROLL for (int n = 0; n < kParts * 4; ++n) {
+    const int p = n / 4, h = n % 4 / 2, c = n % 2;
+    const i64 query = first_query + column<Order::plain>(p, h, c);
+    if (query >= call.queries) continue;
+    const KeyRange range = call.keys_of(sample, query);
+    TESSERA_UNROLL for (int r = 0; r < 2; ++r) {
+      if (key + r >= range.begin && key + r < range.end) bits |= keep_bit(p, h, 2 * r + c);
+    }
+  }
+  return bits;
+}
 /// Rows are keys in pairs, of which `key` is the lane's first; columns are queries.
 template <int kParts>
 __device__ __forceinline__ u32

@@ -164,6 +164,8 @@ std::vector<Tensor> attention(Rows& rows, i64 begin, i64 n) {
                      .k = y.arg(),
                      .v = x.arg(),
                      .row_ids = ids.arg(),
+                     .first = {},
+                     .last = {},
                      .out = out.arg(),
                      .lse = lse.arg(),
                      .spec = {.scale = 0.125}};
@@ -173,6 +175,8 @@ std::vector<Tensor> attention(Rows& rows, i64 begin, i64 n) {
                              .k = y.arg(),
                              .v = x.arg(),
                              .row_ids = ids.arg(),
+                             .first = {},
+                             .last = {},
                              .out = out.arg(),
                              .lse = lse.arg(),
                              .grad = y.arg(),
