@@ -89,13 +89,16 @@ struct ScheduleOptions {
 struct GenerateOptions {
   std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
   std::string prompt;
+  std::string prompts;  ///< file with several; "prompt" is not read then
+  i64 batch = 8;        ///< of them that grow together, at most
+  i64 ranks = 1;        ///< that share the model
   i64 tokens = 100;
   Sampling sampling = {.seed = 1234};
   std::vector<std::string> stops;  ///< texts that end it
   bool ignore_eos = false;         ///< go on after a token that ends a text
-  bool json = false;               ///< print one object for the prompt
+  bool json = false;               ///< print one object for each prompt
   bool logits = false;            ///< print what the model says of the next token, and nothing else
-  bool ids = false;               ///< print the prompt's tokens, and nothing else
+  bool ids = false;               ///< print each prompt's tokens, and nothing else
   std::vector<std::string> path;  ///< more plugin folders
   std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
 };

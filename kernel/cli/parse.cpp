@@ -1,5 +1,6 @@
 // The only file that includes CLI11: what the command line looks like.
 #include "kernel/cli/parse.hpp"
+#include "kernel/cli/footers.hpp"
 #include "kernel/cli/show.hpp"
 
 #include <CLI/CLI.hpp>
@@ -132,18 +133,7 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
       ->check(CLI::Range(i64{0}, (i64{1} << 31) - 1))
       ->option_text("N [0]");
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
-  command->footer(
-      "With --restarts, the same failure twice in the same step ends the run; so do a signal, an\n"
-      "error of the configuration and the last of the N. It is for ranks that tessera starts.\n"
-      "\n"
-      "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop and to save, which it does "
-      "after\n"
-      "the second step that begins after the signal; a second SIGINT ends it at once. The same\n"
-      "command goes on from there (checkpoint.resume = \"auto\", the default).\n"
-      "\n"
-      "Exit codes: 0 all steps done; 1 failed; 2 usage or configuration; 3 stopped by a signal,\n"
-      "steps are left (saved, unless checkpoint.save = false); 128 + n ended by signal n with\n"
-      "nothing saved; 141 nobody reads the output any more (saved as after 3).");
+  command->footer(kTrainFooter);
 }
 
 void add_plan(Program& program, int (*run)(const PlanOptions&)) {
@@ -217,10 +207,8 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   add_plugin_folders(command, o->path);
 }
 
-constexpr const char* kStoredFooter =
-    "The configuration is the checkpoint's. Folders of plugins are not taken from it, since it "
-    "may\n"
-    "be somebody else's: give them with --path or TESSERA_PLUGIN_PATH.";
+// Texts that grow together.
+constexpr i64 kMostTexts = 4096;
 
 void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   CLI::App* command =
@@ -228,7 +216,27 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   const auto o = program.choose_work(command, run);
   add_path(command, "--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
       ->required();
-  command->add_option("--prompt", o->prompt, "text to continue");
+  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "text to continue");
+  CLI::Option* prompts =
+      add_path(command, "--prompts", o->prompts, "file with texts to continue (below)")
+          ->check(not_empty)
+          ->excludes(prompt)
+          ->option_text("FILE");
+  command
+      ->add_option("--batch",
+                   o->batch,
+                   "continue N of them together; the memory of what layers keep of earlier tokens "
+                   "is N times that of a text of sequence_length tokens")
+      ->check(CLI::Range(i64{1}, kMostTexts))
+      ->needs(prompts)
+      ->option_text("N [8]");
+  command
+      ->add_option("--ranks",
+                   o->ranks,
+                   "cut the model over tensor: N processes of this host compute together, each "
+                   "with a part of it")
+      ->check(CLI::Range(i64{1}, kMostOnAxis))
+      ->option_text("N [1]");
   command->add_option("--tokens", o->tokens, "tokens to add")
       ->check(CLI::Range(i64{1}, i64{1} << 31))
       ->capture_default_str();
@@ -257,16 +265,22 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->check(not_negative)
       ->check(fits_64_bits)
       ->capture_default_str();
-  CLI::Option* json = command->add_flag(
-      "--json", o->json, "print an object: prompt, text, tokens, end (eos, stop or length)");
-  command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array")
+  CLI::Option* json = command->add_flag("--json",
+                                        o->json,
+                                        "print an object for each prompt, on a line: prompt, text, "
+                                        "tokens, end (eos, stop or length)");
+  command
+      ->add_flag("--logits",
+                 o->logits,
+                 "only print the next token's logits, as a JSON array for each prompt")
       ->excludes(
-          command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array")
+          command
+              ->add_flag("--ids", o->ids, "only print the tokens, as a JSON array for each prompt")
               ->excludes(json))
       ->excludes(json);
   add_plugin_folders(command, o->path);
   add_sets(command, o->sets);
-  command->footer(kStoredFooter);
+  command->footer(std::string(kPromptsFooter) + kStoredFooter);
 }
 
 void add_checkpoint(Program& program, const Commands& commands) {
@@ -298,13 +312,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
       ->check(finite)
       ->option_text("T [0]");
   diff->add_flag("--json", d->json, "print JSON, for programs");
-  diff->footer(
-      "Layouts and files do not matter, values do. Without --tolerance bits count. The\n"
-      "magnitude of a tensor is its largest finite one, in A or B. Other state that a run resumes\n"
-      "with (step, loss scale, ...) counts too, the mean of its losses with the same tolerance.\n"
-      "\n"
-      "Exit codes: 0 they hold the same, or all is within the tolerance; 1 they differ, or one is\n"
-      "damaged; 2 usage.");
+  diff->footer(kDiffFooter);
 
   CLI::App* export_command =
       command->add_subcommand("export", "Write the parameters into one safetensors file");
@@ -323,15 +331,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
       ->required();
   add_plugin_folders(reshard, r->path);
   add_sets(reshard, r->sets);
-  reshard->footer(
-      "Example: tessera checkpoint reshard runs/a runs/b/checkpoints --set parallel.tensor=4\n"
-      "\n"
-      "No layout needs it: every run reads any checkpoint, and each rank only those blocks of it\n"
-      "that hold values of its own. It saves time where many ranks start often from a checkpoint\n"
-      "of a layout that cuts matrices along other dimensions, or from storage that reads small\n"
-      "parts slowly: then each rank reads whole files. Values keep their bits.\n"
-      "\n" +
-      std::string(kStoredFooter));
+  reshard->footer(std::string(kReshardFooter) + kStoredFooter);
 }
 
 void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
@@ -364,14 +364,7 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
           "of the run]")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   add_plugin_folders(command, o->path);
-  command->footer(
-      "Reads config.json with model.safetensors, or with several files and their index. Values "
-      "keep\n"
-      "their bits; fp16 and bf16 become fp32, and go back as what they were. The files of its\n"
-      "tokenizer are copied.\n"
-      "\n"
-      "From a model it writes checkpoints/step-0 and model.toml, a configuration to include in\n"
-      "one that trains on from there with checkpoint.init_from.");
+  command->footer(kConvertFooter);
 }
 
 void add_ranks(Program& program, int (*run)(const RanksOptions&)) {

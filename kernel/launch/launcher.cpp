@@ -176,7 +176,7 @@ class Launch {
 
   void pass_signals_on() {
     if (passed_.interrupts < stop_.interrupts()) {
-      write_all(STDERR_FILENO, "stopping after two more steps; interrupt again to end at once\n");
+      if (!options_.stopping.empty()) write_all(STDERR_FILENO, options_.stopping + "\n");
       send_all(SIGTERM);  // a rank that got the interrupt, too, does not take this for a second one
     }
     if (passed_.terminations < stop_.terminations()) send_all(SIGTERM);

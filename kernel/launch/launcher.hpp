@@ -23,6 +23,8 @@ struct LaunchOptions {
   std::chrono::milliseconds frozen_after{10000};
   /// How long after the first failure ranks that SIGKILL does not end are waited for.
   std::chrono::milliseconds stuck_after{60000};
+  /// Said when the first SIGINT is passed on; empty: nothing.
+  std::string stopping = "stopping after two more steps; interrupt again to end at once";
   /// How often all ranks are started again after a failure; Restarts says after which ones. Never
   /// after an error of the configuration or a signal.
   i64 restarts = 0;

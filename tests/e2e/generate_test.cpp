@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "common/gpt2_files.hpp"
 #include "train_support.hpp"
@@ -14,6 +15,8 @@ namespace generate_test {
 using ::testing::HasSubstr;
 using testing::run_tessera;
 using testing::TinyRun;
+
+constexpr auto replaced = nlohmann::json::error_handler_t::replace;
 
 class Generate : public ::testing::Test {
  protected:
@@ -34,6 +37,12 @@ class Generate : public ::testing::Test {
   ProcessResult run(std::vector<std::string> more) const {
     more.insert(more.begin(),
                 {"generate", "--checkpoint", run_.at("run"), "--prompt", "the", "--tokens", "12"});
+    return run_tessera(more);
+  }
+  ProcessResult run_file(const std::string& file, std::vector<std::string> more) const {
+    more.insert(
+        more.begin(),
+        {"generate", "--checkpoint", run_.at("run"), "--prompts", run_.at(file), "--tokens", "12"});
     return run_tessera(more);
   }
   nlohmann::json object(std::vector<std::string> more) const {
@@ -129,6 +138,108 @@ TEST_F(Generate, SamplesAsToldAndRefusesTheRest) {
   EXPECT_THAT(run({"--stop", ""}), Exits(2, "--stop \"\": at least one character"));
   EXPECT_EQ(run({"--json", "--ids"}).exit_code, 2);
   EXPECT_EQ(run({"--json", "--logits"}).exit_code, 2);
+}
+
+// Lines of text, without their ends.
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) found.push_back(line);
+  return found;
+}
+
+TEST_F(Generate, SeveralPromptsComeInTheOrderOfTheirFile) {
+  const std::vector<std::string> prompts = {"the", "a longer one", "x", "and so", "thth"};
+  run_.folder.write("prompts.txt", fmt::format("{}\n", fmt::join(prompts, "\n")));
+  const ProcessResult made = run_file("prompts.txt", {"--seed", "3", "--batch", "2", "--json"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const std::vector<std::string> objects = lines(made.out);
+  ASSERT_EQ(objects.size(), prompts.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    EXPECT_EQ(nlohmann::json::parse(objects[i])["prompt"], prompts[i]);
+  }
+  EXPECT_EQ(nlohmann::json::parse(objects[0]), object({"--seed", "3"})) << "the first of a call";
+  for (const std::string batch : {"1", "8", "4096"}) {
+    EXPECT_EQ(run_file("prompts.txt", {"--seed", "3", "--batch", batch, "--json"}).out, made.out);
+  }
+  // For people: each prompt with what follows it.
+  std::string texts;
+  for (const std::string& line : objects) {
+    const auto text = nlohmann::json::parse(line);
+    texts += text["prompt"].get<std::string>() + text["text"].get<std::string>() + "\n";
+  }
+  const ProcessResult plain = run_file("prompts.txt", {"--seed", "3", "--batch", "3"});
+  EXPECT_EQ(nlohmann::json(plain.out).dump(-1, ' ', false, replaced),
+            nlohmann::json(texts).dump(-1, ' ', false, replaced));
+}
+
+TEST_F(Generate, IdsAndLogitsOfSeveralPromptsAreAnArrayALine) {
+  run_.folder.write("prompts.jsonl",
+                    R"({"prompt": "the\nx"})"
+                    "\r\n"
+                    R"({"prompt": "a"})");
+  EXPECT_EQ(run_file("prompts.jsonl", {"--ids"}).out, "[256,101,10,120]\n[97]\n");
+  const std::vector<std::string> both =
+      lines(run_file("prompts.jsonl", {"--logits", "--batch", "1"}).out);
+  ASSERT_EQ(both.size(), 2U);
+  const auto logits = [&](const std::string& prompt) {
+    const ProcessResult one =
+        run_tessera({"generate", "--checkpoint", run_.at("run"), "--prompt", prompt, "--logits"});
+    return lines(one.out).at(0);
+  };
+  EXPECT_EQ(both[0], logits("the\nx"));
+  EXPECT_EQ(both[1], logits("a"));
+  EXPECT_EQ(lines(run_file("prompts.jsonl", {"--logits"}).out).size(), 2U);
+}
+
+TEST_F(Generate, WhatIsWrongWithAFileOfPromptsIsNamed) {
+  const auto expect =
+      [&](const std::string& name, const std::string& text, const std::string& error) {
+        run_.folder.write(name, text);
+        const ProcessResult refused = run_file(name, {});
+        EXPECT_EQ(refused.exit_code, 2) << text;
+        EXPECT_THAT(refused.err, HasSubstr(error));
+        EXPECT_EQ(refused.out, "");
+      };
+  expect("p.txt", "", "p.txt is empty: one prompt a line");
+  expect("p.txt", "a\n\nb\n", "p.txt: line 2 is empty: give the model a text to continue");
+  expect("p.txt", "a\nb\xff\n", "p.txt: line 2 is no UTF-8 at byte 2");
+  expect("p.txt", "\xEF\xBB\xBF\na", "p.txt begins with a byte order mark: save it without");
+  expect("p.jsonl", "\n", "p.jsonl: line 1 is empty: give the model a text to continue");
+  expect("p.jsonl", R"({"prompt": ""})", "p.jsonl: line 1 is empty");
+  expect("p.jsonl", R"({"text": "a"})", R"(p.jsonl: line 1 has "text"; only "prompt" is known)");
+  expect("p.jsonl", "{}", R"(p.jsonl: line 1 has no "prompt")");
+  expect("p.jsonl",
+         R"({"prompt": ["a"]})",
+         R"(p.jsonl: line 1: "prompt" is a JSON array instead of a string)");
+  expect("p.jsonl", "[]", "p.jsonl: line 1 is damaged: it is a JSON array instead of an object");
+  expect("p.jsonl", R"({"prompt": "a")", "p.jsonl: line 1 is damaged: ");
+  EXPECT_THAT(run_file("none.txt", {}).err, HasSubstr("--prompts: cannot read"));
+  EXPECT_THAT(run_file("words", {}).err, HasSubstr("is no regular file"));
+  run_.folder.write("p.txt", "a\n");
+  EXPECT_EQ(run_file("p.txt", {"--prompt", "a"}).exit_code, 2);
+  EXPECT_EQ(run_file("p.txt", {"--batch", "0"}).exit_code, 2);
+  EXPECT_EQ(run_file("p.txt", {"--batch", "4097"}).exit_code, 2);
+  EXPECT_THAT(run({"--batch", "2"}).err, HasSubstr("--batch requires --prompts"));
+}
+
+TEST_F(Generate, AModelThatNeedsWholeSequencesSaysSoOnce) {
+  const std::string whole = "model.block.attention.causal=false";
+  ASSERT_EQ(run_.train(TinyRun::steps(1, "whole", {whole})).exit_code, 0);
+  run_.folder.write("p.txt", "a\nb\n");
+  const ProcessResult made = run_tessera({"generate",
+                                          "--checkpoint",
+                                          run_.at("whole"),
+                                          "--prompts",
+                                          run_.at("p.txt"),
+                                          "--tokens",
+                                          "3"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  const std::string note = "a layer of this model needs whole sequences, so each token runs all";
+  const std::size_t at = made.err.find(note);
+  EXPECT_NE(at, std::string::npos);
+  EXPECT_EQ(made.err.find(note, at + 1), std::string::npos);
+  EXPECT_THAT(run({}).err, ::testing::Not(HasSubstr(note)));
 }
 
 }  // namespace generate_test

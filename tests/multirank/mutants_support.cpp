@@ -9,6 +9,7 @@
 
 #include "precision_mutants_support.hpp"
 #include "sdk/src/autograd/linear_parts.hpp"
+#include "tessera/base/sequence_cache.hpp"
 #include "tessera/build.hpp"
 #include "tessera/data.hpp"
 #include "tessera/model.hpp"
@@ -209,7 +210,8 @@ class MutantColumnLinear final : public Module {
 
 // The embedding with rows numbered behind it as the local batch has them: every data-parallel rank
 // then repeats the dropout masks of the first. Or with rows numbered within the part that a rank of
-// the tensor group keeps under sequence parallelism: all repeat the mask of the first part.
+// the tensor group keeps under sequence parallelism: all repeat the mask of the first part. Or rows
+// that follow those in a cache stand one position too late.
 class MutantEmbedding final : public Layer {
  public:
   struct Config {
@@ -224,11 +226,13 @@ class MutantEmbedding final : public Layer {
                        {"local_rows",
                         "rows_of_the_first_part",
                         "positions_in_the_rank",
-                        "positions_in_the_half"});
+                        "positions_in_the_half",
+                        "kept_rows_counted_from_one"});
     }
   };
   MutantEmbedding(const Config& config, BuildContext& build)
       : local_(config.mistake == "local_rows"),
+        late_(config.mistake == "kept_rows_counted_from_one"),
         parts_(config.mistake == "rows_of_the_first_part" ? build.mesh().size(Axis::tensor) : 1),
         row_ids_(build.slot("row_ids")),
         positions_(build.slot("positions")),
@@ -248,6 +252,11 @@ class MutantEmbedding final : public Layer {
       if (local_) bundle[row_ids_] = local_rows(cx, bundle[row_ids_]);
       const Tensor rows = bundle[row_ids_];
       bundle[row_ids_] = rows_of_the_first_part(cx, rows);
+      if (late_ && cx.cache != nullptr && cx.cache->length(cx.cache->run().first) > 0) {
+        bundle[positions_] = changed_ids(cx, bundle[positions_], [](std::vector<i64>& ids) {
+          for (i64& id : ids) ++id;
+        });
+      }
       inner(cx, bundle);
       bundle[row_ids_] = rows;
       if (counted_ == 0 || whole_) return;
@@ -277,7 +286,7 @@ class MutantEmbedding final : public Layer {
     });
   }
 
-  bool local_;
+  bool local_, late_;
   i64 parts_;
   Slot row_ids_, positions_;
   i64 micro_, ranks_;
@@ -413,6 +422,7 @@ void register_mutants(Registrar& registrar) {
   register_pipeline_mutants(registrar);
   register_moe_mutants(registrar);
   register_ahead_mutants(registrar);
+  register_text_mutants(registrar);
 }
 
 const PluginHost& mutants() {

@@ -22,6 +22,7 @@ void register_optimizer_mutant(Registrar& registrar);
 void register_pipeline_mutants(Registrar& registrar);
 void register_moe_mutants(Registrar& registrar);
 void register_ahead_mutants(Registrar& registrar);
+void register_text_mutants(Registrar& registrar);
 
 /// The key of a mutant that chooses its mistake: one of `choices`, or "none".
 template <class Config>

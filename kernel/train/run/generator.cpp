@@ -1,11 +1,11 @@
 #include "kernel/train/run/generator.hpp"
 
 #include "kernel/checkpoint/rank_load.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/token_ids.hpp"
 #include "kernel/train/run/training_state.hpp"
-#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
 
@@ -26,28 +26,47 @@ void check_meaning(const std::string& folder, const CheckpointInfo& info, const 
       quote(meaning.tokenizer_now));
 }
 
+// Finds what does not fit; tells of what is doubtful.
+void check_model(const PlacedModel& model,
+                 const std::string& folder,
+                 const CheckpointIndex& index) {
+  LookAhead ahead;
+  ahead.add(model.chunks());
+  ahead.warn();
+  check_meaning(folder, index.info, model.setup());
+  require_fit(folder, index, parameter_tensors(model), nullptr);
+}
+
 }  // namespace
+
+void check_generation(const RunSetup& setup, const std::string& folder, int threads) {
+  const auto device = make_planned_device(rank_spec_of(setup), threads);
+  const Rank rank = dry_rank(setup.layout, 0, device);
+  check_model({rank, setup, {.forward_only = true}}, folder, read_index(folder));
+}
+
+Generator::Generator(const RunSetup& setup,
+                     const std::string& folder,
+                     const RankIdentity& identity,
+                     i64 places)
+    : setup_(setup),
+      rank_(make_rank(rank_spec_of(setup_), identity)),
+      model_(rank_, setup_, {.forward_only = true}),
+      evaluation_(model_),
+      sampler_(evaluation_, setup_, places),
+      ends_(end_tokens(setup_)) {
+  const CheckpointIndex index = read_index(folder);
+  if (identity.world == 1) check_model(model_, folder, index);
+  read_tensors(folder, index, parameter_tensors(model_), into_tensors(*rank_.device));
+  model_.complete_loaded();
+}
 
 Generator::Generator(const Resolved& config,
                      const PluginHost& plugins,
                      const std::string& folder,
                      int threads,
                      i64 places)
-    : setup_(derive_setup(config, plugins, 1, DataUse::none)),
-      rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
-      model_(rank_, setup_, {.forward_only = true}),
-      evaluation_(model_),
-      sampler_(evaluation_, setup_, places),
-      ends_(end_tokens(setup_)) {
-  LookAhead ahead;
-  ahead.add(model_.chunks());
-  ahead.warn();
-  const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
-  const CheckpointIndex index = read_index(folder);
-  check_meaning(folder, index.info, setup_);
-  require_fit(folder, index, tensors, nullptr);
-  read_tensors(folder, index, tensors, into_tensors(*rank_.device));
-  model_.complete_loaded();
-}
+    : Generator(
+          derive_setup(config, plugins, 1, DataUse::none), folder, {.threads = threads}, places) {}
 
 }  // namespace tessera

@@ -20,6 +20,9 @@ class TextSampler {
         setup_(setup),
         cache_(evaluation.make_cache(places)),
         kept_(static_cast<std::size_t>(places)) {}
+  /// Whether only what is new of a sequence is run. Otherwise some layer needs whole sequences, and
+  /// each token costs as much as all before it.
+  bool cached() const { return cache_ != nullptr; }
   /// What the model says of the token that follows each sequence, for its whole vocabulary;
   /// sequence p is that of place p. Of a sequence longer than sequence_length it sees the end: at
   /// least half of that length, from a multiple of the half on, so that the window seldom moves.

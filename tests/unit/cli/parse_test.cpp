@@ -121,6 +121,10 @@ TEST(Parse, Generate) {
   EXPECT_EQ(g_generate->tokens, 7);
   EXPECT_EQ(g_generate->sampling.temperature, 0.5);
   EXPECT_EQ(g_generate->sampling.seed, ~u64{0});
+  EXPECT_EQ(g_generate->batch, 8);
+  EXPECT_EQ(parse({"generate", "--checkpoint", "c", "--prompts", "p.txt", "--batch", "3"}), 0);
+  EXPECT_EQ(g_generate->prompts, "p.txt");
+  EXPECT_EQ(g_generate->batch, 3);
 }
 
 TEST(Parse, Checkpoint) {
@@ -153,6 +157,10 @@ TEST(Parse, WrongUsageRunsNothing) {
            {"generate", "--checkpoint", "c", "--temperature", "1e999"},
            {"generate", "--checkpoint", "c", "--temperature", "-1"},
            {"generate", "--checkpoint", "c", "--seed", "-1"},
+           {"generate", "--checkpoint", "c", "--prompts", ""},
+           {"generate", "--checkpoint", "c", "--prompts", "p", "--prompt", "a"},
+           {"generate", "--checkpoint", "c", "--prompts", "p", "--batch", "0"},
+           {"generate", "--checkpoint", "c", "--prompt", "a", "--batch", "2"},
            {"generate", "--checkpoint", "c", "--seed", "18446744073709551616"},
            {"checkpoint"},
            {"checkpoint", "list"},
