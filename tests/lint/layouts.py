@@ -12,7 +12,7 @@ FOLDERS = (
     "examples/plugin_router/",
 )
 EXCEPTIONS = {
-    "plugins/layers/attention/self_attention.cpp": "context ranks exchange keys",
+    "plugins/layers/attention/meeting.cpp": "context ranks exchange keys",
     "plugins/layers/moe/capacity.cpp": "experts fill up with the rows of a whole sequence",
     "plugins/layers/moe/auxiliary.cpp": "loads are summed over sequences, stages and replicas",
     "plugins/routers/expert_choice/expert_choice.cpp": "experts choose among a whole sequence",
@@ -42,8 +42,8 @@ EXAMPLES = [
     ("examples/plugin_layer/a.cpp", "cx.mesh->world();\n", "a.cpp:1: a layer that names a mesh"),
     ("plugins/layers/a.cpp", "build.divide(f, \"ffn\", \"inner features\");  // no mesh()\n", None),
     ("plugins/optimizers/a.cpp", "arguments.mesh->world();\n", None),
-    ("plugins/layers/attention/self_attention.cpp", "build.mesh().size(Axis::context);\n", None),
-    ("plugins/layers/attention/self_attention.cpp", "int i;\n", "names no mesh any more"),
+    ("plugins/layers/attention/meeting.cpp", "build.mesh().size(Axis::context);\n", None),
+    ("plugins/layers/attention/meeting.cpp", "int i;\n", "names no mesh any more"),
 ]
 
 if __name__ == "__main__":
