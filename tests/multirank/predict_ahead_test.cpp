@@ -180,10 +180,15 @@ TEST(AheadLoss, IsLeftOutOfTextsAndOfTheirCaches) {
       on_ranks(tiny_config(),
                with(model, with(sets, {"batch.global=1", "batch.micro=1"})),
                [&](RankRun& run, Store*) {
-                 const auto cache = cached ? run.evaluation().make_cache() : nullptr;
-                 ASSERT_EQ(cache != nullptr, cached);
-                 values = run.evaluation().logits(std::vector<i32>{1, 2, 3}, cache.get());
-                 if (cached) values = run.evaluation().logits(std::vector<i32>{4}, cache.get());
+                 const std::vector<i32> text = {1, 2, 3}, next = {4};
+                 if (!cached) {
+                   values = run.evaluation().logits(text);
+                   return;
+                 }
+                 const auto cache = run.evaluation().make_cache(1);
+                 ASSERT_NE(cache, nullptr);
+                 run.evaluation().logits(text, *cache, {.rows = 3});
+                 values = run.evaluation().logits(next, *cache, {}).at(0);
                });
       return values;
     };
