@@ -34,10 +34,34 @@ OrderedJson json_of(const Value& value) {
       value.data);
 }
 
-// Dotted keys are those of nested objects, as parse_settings() reads them.
+const std::string& null_prefix() {
+  static const std::string kPrefix = null_key("");
+  return kPrefix;
+}
+
+// parse_settings(), and which of the outer keys are null.
+Settings with_nulls(std::string_view text, const std::string& file) {
+  Settings settings = parse_settings(text, file);
+  const auto taken = settings.lower_bound(null_prefix());
+  if (taken != settings.end() && taken->first.starts_with(null_prefix())) {
+    fail("{} has {}, which no model has", file, quote(taken->first));
+  }
+  const auto json = parse_json_object<JsonTree>(text, file);
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) settings[null_key(key)] = true;
+  }
+  return settings;
+}
+
+// Dotted keys are those of nested objects, as with_nulls() reads them.
 OrderedJson json_of(const Settings& settings) {
   OrderedJson json = OrderedJson::object();
+  std::vector<std::string> nulls;
   for (const auto& [key, value] : settings) {
+    if (key.starts_with(null_prefix())) {
+      nulls.push_back(key.substr(null_prefix().size()));
+      continue;
+    }
     OrderedJson* at = &json;
     for (std::size_t begin = 0; begin <= key.size();) {
       const std::size_t end = std::min(key.find('.', begin), key.size());
@@ -47,6 +71,7 @@ OrderedJson json_of(const Settings& settings) {
     }
     *at = json_of(value);
   }
+  for (const std::string& key : nulls) json[key] = nullptr;
   return json;
 }
 
@@ -78,7 +103,7 @@ bool ForeignModel::in(const fs::path& folder) {
 }
 
 ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
-  settings_ = parse_settings(read_text_file(folder_ / kConfig), settings_file());
+  settings_ = with_nulls(read_text_file(folder_ / kConfig), settings_file());
   read_.emplace_back(kConfig);
   if (fs::exists(folder_ / kOneFile)) {  // before an index, as in transformers
     take_tensors(kOneFile);
@@ -181,7 +206,6 @@ std::vector<std::byte> ForeignModel::read(const std::string& name) const {
 
 void write_foreign_model(const fs::path& folder,
                          const Settings& settings,
-                         const std::vector<std::string>& nulls,
                          const std::vector<SafetensorsEntry>& entries,
                          const std::function<void(std::size_t, const ByteSink&)>& contents,
                          i64 file_bytes) {
@@ -207,9 +231,7 @@ void write_foreign_model(const fs::path& folder,
     const JsonTree index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
     write_synced(folder / kManyFiles, index.dump(2) + "\n");
   }
-  OrderedJson json = json_of(settings);
-  for (const std::string& key : nulls) json[key] = nullptr;
-  write_synced(folder / kConfig, json.dump(2) + "\n");
+  write_synced(folder / kConfig, json_of(settings).dump(2) + "\n");
   sync_folder(folder);
 }
 

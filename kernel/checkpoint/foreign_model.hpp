@@ -22,6 +22,7 @@ class ForeignModel {
   /// Throws Error naming the file that is missing or damaged.
   explicit ForeignModel(std::filesystem::path folder);
 
+  /// With a null_key() for each outer key of config.json that is null.
   const Settings& settings() const { return settings_; }
   std::string settings_file() const;
   /// The files that were read: config.json, tensors and their index.
@@ -50,12 +51,11 @@ class ForeignModel {
 
 inline constexpr i64 kForeignFileBytes = 5'000'000'000;
 
-/// Writes such a folder; keys of `nulls` are null in its config.json. `contents(i, sink)` hands
-/// over entry i. More than `file_bytes` of tensors go into several files, none with more of them
-/// unless a single tensor is larger. Throws Error naming the file that cannot be written.
+/// Writes such a folder. `contents(i, sink)` hands over entry i. More than `file_bytes` of tensors
+/// go into several files, none with more of them unless a single tensor is larger. Throws Error
+/// naming the file that cannot be written.
 void write_foreign_model(const std::filesystem::path& folder,
                          const Settings& settings,
-                         const std::vector<std::string>& nulls,
                          const std::vector<SafetensorsEntry>& entries,
                          const std::function<void(std::size_t, const ByteSink&)>& contents,
                          i64 file_bytes);

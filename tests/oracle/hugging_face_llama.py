@@ -1,4 +1,4 @@
-"""Converts Llamas, Mistrals, Mixtrals and Qwens to Tessera and back, as hugging_face.py does GPT-2.
+"""Converts Llamas and families like it to Tessera and back, as hugging_face.py does GPT-2.
 
 They have two layers and random weights; keys and values have fewer heads than queries.
 """
@@ -13,6 +13,8 @@ from hugging_face import Failed, compare_logits, one_model, same_bits, same_func
 
 import torch
 from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -53,6 +55,7 @@ FAMILIES = {
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "mixtral": (MixtralConfig, MixtralForCausalLM),
     "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    "deepseek_v3": (DeepseekV3Config, DeepseekV3ForCausalLM),
 }
 YARN = {**DEFAULT, "rope_type": "yarn", **SCALED["yarn"]}
 TRIALS = {
@@ -65,30 +68,99 @@ TRIALS = {
         {"sliding_window": None},
         {"sliding_window": POSITIONS, "head_dim": 12, "tie_word_embeddings": True},
         {"rope_parameters": YARN, "rms_norm_eps": 1e-3},
+        {"sliding_window": 3},
     ],
     "qwen2": [
         {},
         {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2},
         {"head_dim": 12, "tie_word_embeddings": True, "rope_parameters": YARN},
+        {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1},
     ],
     "qwen3": [
         {"head_dim": 12, "rms_norm_eps": 1e-3},
         {"head_dim": 8, "attention_bias": True, "tie_word_embeddings": True},
+        {
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "max_window_layers": 0,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "num_hidden_layers": 3,
+        },
     ],
     "mixtral": [
         {"num_local_experts": 4},
         {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "rope_parameters": YARN},
+        {"num_local_experts": 4, "sliding_window": 3},
     ],
     "qwen3_moe": [
         {"num_experts": 4, "num_experts_per_tok": 2},
         {"num_experts": 5, "num_experts_per_tok": 3, "norm_topk_prob": True, "head_dim": 12},
         {"num_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": [0]},
         {"num_experts": 3, "num_experts_per_tok": 2, "decoder_sparse_step": 2},
+        {
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "mlp_only_layers": [0],
+            "use_sliding_window": True,
+            "sliding_window": 3,
+        },
+    ],
+    "deepseek_v3": [
+        {},
+        {
+            "q_lora_rank": None,
+            "n_group": 1,
+            "topk_group": 1,
+            "num_experts_per_tok": 3,
+            "attention_bias": True,
+            "rope_interleave": False,
+        },
+        {
+            "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 1.1},
+            "first_k_dense_replace": 0,
+            "n_shared_experts": 1,
+            "rms_norm_eps": 1e-3,
+            "routed_scaling_factor": 0.8,
+            "tie_word_embeddings": True,
+        },
+        {
+            "rope_parameters": {**YARN, "attention_factor": 1.25, "mscale_all_dim": 0.6},
+            "num_hidden_layers": 3,
+            "v_head_dim": 16,
+        },
     ],
 }
+# What comes back as it was, where the family has it.
+KEPT = [
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "max_position_embeddings", "vocab_size", "rms_norm_eps", "tie_word_embeddings",
+    "attention_bias", "rope_parameters", "num_experts_per_tok", "decoder_sparse_step",
+    "mlp_only_layers", "moe_intermediate_size", "norm_topk_prob", "q_lora_rank", "kv_lora_rank",
+    "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_routed_experts", "n_shared_experts",
+    "n_group", "topk_group", "first_k_dense_replace", "rope_interleave", "routed_scaling_factor",
+]  # fmt: skip
+OF_WINDOWS = ["sliding_window", "use_sliding_window", "max_window_layers", "layer_types"]
 # Of the first trial. The losses of the steps are of different samples, so that a model whose third
 # sample is hard (Mistral's second trial from seed 1) seems to get worse.
 FIRST_SEED = {"llama": 0, "mistral": 20, "qwen2": 0, "qwen3": 0, "mixtral": 0, "qwen3_moe": 0}
+FIRST_SEED["deepseek_v3"] = 0
+
+
+LATENT = {
+    "num_key_value_heads": 6,
+    "q_lora_rank": 20,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 10,
+    "moe_intermediate_size": 24,
+    "n_routed_experts": 8,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 4,
+    "n_group": 4,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+}
 
 
 def random_model(seed, family="llama", **settings):
@@ -107,12 +179,28 @@ def random_model(seed, family="llama", **settings):
     }
     if family == "qwen3_moe":
         usual["moe_intermediate_size"] = 56
+    if family == "deepseek_v3":
+        usual.update(LATENT)
     config_of, model_of = FAMILIES[family]
     model = model_of(config_of(**{**usual, **settings})).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(1.0 if "norm" in name else 0.0, 0.15)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.normal_(0.0, 0.15)
     return model
+
+
+def same_keys(model, folder):
+    back = type(model.config).from_pretrained(folder)
+    window = getattr(model.config, "sliding_window", None) or POSITIONS
+    for key in KEPT + (OF_WINDOWS if window < POSITIONS else []):
+        here, there = getattr(model.config, key, None), getattr(back, key, None)
+        if type(here) is dict:  # what was absent is said
+            there = {name: there[name] for name in here if name in there}
+        if here is not None and here != there:
+            raise Failed(f"{key} = {here} came back as {there}")
 
 
 def earlier_spelling(folder):
@@ -189,8 +277,9 @@ def refusals(program, folder):
     for family, key, value, reason in [
         ("llama", "hidden_act", "gelu", 'has hidden_act = "gelu"; only "silu" is supported'),
         ("llama", "pretraining_tp", 2, "has pretraining_tp = 2; only 1 is supported"),
-        ("mistral", "sliding_window", 8, "has sliding_window = 8; only null, or at least"),
-        ("qwen2", "use_sliding_window", True, "has layer_types with"),
+        ("mistral", "sliding_window", 0, "has sliding_window = 0; it is null, or at least 1"),
+        ("qwen2", "use_sliding_window", True, "which needs use_sliding_window = true and a"),
+        ("deepseek_v3", "topk_group", 1, "or twice as many experts as groups, are supported"),
         ("mixtral", "output_router_logits", True, "only false is supported"),
         ("qwen3_moe", "decoder_sparse_step", 3, "it is no Qwen3-MoE"),
     ]:
@@ -219,6 +308,7 @@ def main():
                 model = random_model(seed, family, **settings)
                 shown = {k: v["rope_type"] if type(v) is dict else v for k, v in settings.items()}
                 one_model(program, folder, model, f"{family}, {words(shown)}", family)
+                same_keys(model, folder / "back")
         kinds_of_positions(program, Path(name))
         as_another_family(program, Path(name))
         narrow_files(program, Path(name))

@@ -102,12 +102,11 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
 }
 
 // Puts numbers of tokens into `theirs`: those that the model came with, or else its tokenizer's.
-// Returns the keys of tokens that it lacks.
-std::vector<std::string> put_token_ids(Settings& theirs,
-                                       const Converter& converter,
-                                       const WrittenTokenizer& tokenizer,
-                                       i64 vocabulary) {
-  std::vector<std::string> none;
+// Tokens that it lacks are null.
+void put_token_ids(Settings& theirs,
+                   const Converter& converter,
+                   const WrittenTokenizer& tokenizer,
+                   i64 vocabulary) {
   const Settings kept =
       tokenizer.tokenizer == nullptr ? Settings() : read_token_ids(tokenizer.folder, vocabulary);
   for (const auto& [key, id] : converter.token_ids(tokenizer.tokenizer.get(), tokenizer.keys)) {
@@ -115,11 +114,10 @@ std::vector<std::string> put_token_ids(Settings& theirs,
     if (id) {
       theirs[key] = *id;
     } else if (!kept.contains(key)) {
-      none.push_back(key);
+      theirs[null_key(key)] = true;
     }
   }
   for (const auto& [key, ids] : kept) theirs[key] = ids;
-  return none;
 }
 
 // With other tokenizer files beside the weights, ids would mean other texts.
@@ -149,7 +147,7 @@ Described described_by(const Settings& theirs,
                        const NamedConverter& by,
                        const PluginHost& plugins) {
   Claims claims("config.json", theirs);
-  claims.harmless({kModelType});
+  claims.harmless({kModelType, null_key("*")});
   const Settings ours = by.converter->to_ours(claims);
   claims.require_known("it");
   std::vector<std::string> sets;
@@ -325,13 +323,11 @@ Conversion export_model(const ConversionArguments& arguments,
   if (tokenizer.tokenizer != nullptr) {
     require_same_tokenizer(from, index.info, resolved, *tokenizer.tokenizer);
   }
-  const std::vector<std::string> nulls =
-      put_token_ids(theirs, chosen, tokenizer, vocabulary_in(ours));
+  put_token_ids(theirs, chosen, tokenizer, vocabulary_in(ours));
   NewFolder folder(arguments.out);
   write_foreign_model(
       folder.path(),
       theirs,
-      nulls,
       tensors.entries(),
       [&](std::size_t i, const ByteSink& sink) { tensors.write(i, sink); },
       file_bytes);

@@ -97,7 +97,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
                                : std::vector<std::string>();
   const Settings theirs = apart_where_they_differ(model, chosen);
   Claims claims(model.settings_file(), theirs);
-  claims.harmless({kModelType});
+  claims.harmless({kModelType, null_key("*")});
   const Settings of_model = chosen.to_ours(claims);
   claims.require_known("the converter " + quote(found->name));
   std::string dtype;                                  // of its files, where it is a narrow one

@@ -1,30 +1,18 @@
 // Llama (Touvron et al. 2023) and families like it, as transformers stores them.
 #include <fmt/format.h>
 
-#include "family_config.hpp"
+#include <algorithm>
+#include <charconv>
+
+#include "attention_window.hpp"
+#include "family_attention.hpp"
 #include "family_tensors.hpp"
+#include "layer_kinds.hpp"
 #include "layer_mlps.hpp"
-#include "rotary.hpp"
 #include "tessera/io/json.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
-
-namespace {
-
-constexpr const char* kBlock = "model.block";
-
-std::string attention(std::string_view key, const std::string& block = kBlock) {
-  return fmt::format("{}.attention.{}", block, key);
-}
-
-// Nothing is in this slot; where none is by default, its type is empty or not written.
-void require_none(const ModelKeys& ours, const std::string& slot) {
-  const Value* type = ours.find(slot + ".type");
-  if (type != nullptr && *type != Value("")) ours.only(slot + ".type", "none");
-}
-
-}  // namespace
 
 class Decoder : public Converter {
  public:
@@ -41,9 +29,7 @@ class Decoder : public Converter {
     for (const auto& [key, value] : family_.only) theirs.only(key, value);
     FamilyConfig config(family_, theirs);
     if (config.get("hidden_act") != Value("swish")) theirs.only("hidden_act", "silu");
-    require_full_attention(config);
     const FamilySizes sizes(config);
-    const FamilyBiases biases(config);
     const i64 positions = config.integer("max_position_embeddings");
     const Value eps = config.get("rms_norm_eps");
     Settings ours = {{"model.type", "gpt"},
@@ -59,19 +45,10 @@ class Decoder : public Converter {
                      {"model.dropout", 0.0},
                      {"model.init_std", config.get("initializer_range")},
                      {"model.block.norm.eps", eps},
-                     {"model.head.norm.eps", eps},
-                     {attention("kv_heads"), sizes.groups},
-                     {attention("head_size"), sizes.head},
-                     {attention("qkv.bias"), biases.qkv},
-                     {attention("proj.bias"), biases.proj},
-                     {attention("dropout"), config.get("attention_dropout")}};
-    for (const std::string slot : kHeadNorms) {
-      if (!family_.head_norms) continue;
-      ours[attention(slot + ".type")] = "rmsnorm";
-      ours[attention(slot + ".eps")] = eps;
-    }
-    for (Settings more : {mlps_to_ours(config),
-                          rotary_to_ours(theirs, positions, family_.rope_theta),
+                     {"model.head.norm.eps", eps}};
+    for (Settings more : {attention_to_ours(config),
+                          windows_to_ours(config),
+                          mlps_to_ours(config),
                           usual_run(family_.type, positions)}) {
       ours.merge(more);
     }
@@ -86,32 +63,22 @@ class Decoder : public Converter {
                {"model.head.type", "lm_head"},
                {"model.head.norm.type", "rmsnorm"}});
     const std::vector<std::string> blocks = blocks_of(all, ours, family_);
-    const std::string& block = blocks.at(0);  // others have other MLPs at most
-    const auto attention = [&](std::string_view key) { return tessera::attention(key, block); };
-    ours.only({{block + ".type", "transformer_block"},
-               {block + ".norm.type", "rmsnorm"},
-               {attention("type"), "self_attention"},
-               {attention("causal"), true}});
-    const i64 hidden = ours.integer("model.hidden"), heads = ours.integer(attention("heads"));
+    // Others have other MLPs and windows at most.
+    const std::string& block = blocks.at(0);
+    ours.only({{block + ".type", "transformer_block"}, {block + ".norm.type", "rmsnorm"}});
+    require_none(ours, "model.predict_ahead");
     Settings theirs = family_.defaults;
     theirs["architectures"] = Value::Array{family_.with_head};
     theirs["num_hidden_layers"] = ours.at("model.layers");
-    theirs["hidden_size"] = hidden;
-    theirs["num_attention_heads"] = heads;
-    theirs["num_key_value_heads"] = ours.at(attention("kv_heads"), heads);
-    theirs["head_dim"] = ours.at(attention("head_size"), heads > 0 ? hidden / heads : 0);
+    theirs["hidden_size"] = ours.at("model.hidden");
     theirs["max_position_embeddings"] = ours.at("model.positions");
     theirs["vocab_size"] = ours.at("model.vocab");
     theirs["tie_word_embeddings"] = ours.same({"model.tied_embeddings", "model.head.tied"});
-    theirs["attention_dropout"] = ours.at(attention("dropout"));
-    theirs["rms_norm_eps"] = norms_to_theirs(ours, block);
+    theirs["rms_norm_eps"] = ours.same({block + ".norm.eps", "model.head.norm.eps"});
     theirs["initializer_range"] = ours.at("model.init_std");
-    biases_to_theirs(ours, block, theirs);
+    attention_to_theirs(ours, block, family_, theirs);
+    windows_to_theirs(ours, blocks, family_, theirs);
     mlps_to_theirs(ours, blocks, family_, theirs);
-    // A window that no position is outside of: a key that is absent would be a smaller one.
-    if (family_.windows == Windows::every) theirs["sliding_window"] = ours.at("model.positions");
-    Settings rotary = rotary_to_theirs(ours, block, family_.name);
-    theirs.merge(rotary);
     return theirs;
   }
 
@@ -164,33 +131,28 @@ class Decoder : public Converter {
     return family_shared(config);
   }
   // Frequencies that earlier versions stored; they follow from rope_theta.
-  bool do_redundant(std::string_view name, const Settings&) const override {
+  bool do_redundant(std::string_view name, const Settings& theirs) const override {
+    if (family_.latent) refuse_ahead(name, theirs);
     return name.ends_with(".rotary_emb.inv_freq");
   }
 
  private:
-  // The epsilon of all norms.
-  Value norms_to_theirs(const ModelKeys& ours, const std::string& block) const {
-    std::vector<std::string> eps = {block + ".norm.eps", "model.head.norm.eps"};
-    for (const std::string slot : kHeadNorms) {
-      if (family_.head_norms) {
-        ours.only(attention(slot + ".type", block), "rmsnorm");
-        eps.push_back(attention(slot + ".eps", block));
-      } else {
-        require_none(ours, attention(slot, block));
-      }
-    }
-    return ours.same(eps);
-  }
-
-  // Sets the key that the family has; without it, biases are as they always are.
-  void biases_to_theirs(const ModelKeys& ours, const std::string& block, Settings& theirs) const {
-    const std::string qkv = attention("qkv.bias", block), proj = attention("proj.bias", block);
-    if (theirs.contains("attention_bias")) {
-      theirs["attention_bias"] = ours.same({qkv, proj});
-    } else {
-      ours.only({{qkv, family_.qkv_bias}, {proj, false}});
-    }
+  // Layers after the last one predict further ahead; transformers passes over them.
+  void refuse_ahead(std::string_view name, const Settings& theirs) const {
+    constexpr std::string_view kLayer = "layers.";
+    if (!name.starts_with(kLayer)) return;
+    i64 layer = 0;
+    std::from_chars(name.data() + kLayer.size(), name.data() + name.size(), layer);
+    Claims claims("config.json", theirs);
+    FamilyConfig config(family_, claims);
+    const i64 layers = config.integer("num_hidden_layers");
+    if (layer < layers) return;
+    fail_config(
+        "\"model.{}\" is of a layer after the {} of num_hidden_layers: those of {} that predict "
+        "further ahead are not read; leave their tensors out, as transformers does",
+        name,
+        layers,
+        family_.name);
   }
 
   const Family& family_;
@@ -222,4 +184,5 @@ TESSERA_PLUGIN(convert_decoders,
   tessera::add_family<tessera::qwen3_family>(registrar);
   tessera::add_family<tessera::mixtral_family>(registrar);
   tessera::add_family<tessera::qwen3_moe_family>(registrar);
+  tessera::add_family<tessera::deepseek_v3_family>(registrar);
 }

@@ -15,15 +15,23 @@ enum class Windows {
   used,      ///< every layer, with "use_sliding_window"
 };
 
+/// Which layers of a family with experts have none.
+enum class DenseLayers {
+  none,
+  stepped,  ///< those that "decoder_sparse_step" and "mlp_only_layers" say
+  first,    ///< as many as "first_k_dense_replace" says
+};
+
 /// Keys and names of a family with experts.
 struct Experts {
   const char *count, *also_count;  ///< keys for their number; the second in later versions
   const char* ffn;                 ///< key for the inner features of one
   /// Key that says whether the weights of a token's experts add up to 1; nullptr: they always do.
   const char* sums_to_one;
-  /// May layers be without, by "decoder_sparse_step" and "mlp_only_layers"?
-  bool dense_layers;
+  DenseLayers dense;
   const char *layer, *gate, *up, *down;  ///< names in files: "block_sparse_moe", "w1", …
+  /// Scores are sigmoids with a bias, experts form groups, and some are shared, as DeepSeek's.
+  bool grouped = false;
 };
 
 /// A family of decoders of transformers. All of them are Llamas with the differences given here.
@@ -43,6 +51,8 @@ struct Family {
   bool qkv_bias = false;
   /// Each head's queries and keys go through an RMSNorm, whose weights all heads share.
   bool head_norms = false;
+  /// Queries, keys and values are made of short latents, of which config.json has the sizes.
+  bool latent = false;
   double rope_theta = 10'000;  ///< where config.json has none
   std::optional<Experts> experts = {};
 };
@@ -56,5 +66,6 @@ const Family& qwen2_family();
 const Family& qwen3_family();
 const Family& mixtral_family();
 const Family& qwen3_moe_family();
+const Family& deepseek_v3_family();
 
 }  // namespace tessera

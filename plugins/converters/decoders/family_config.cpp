@@ -1,11 +1,6 @@
 #include "family_config.hpp"
 
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-
 #include "tessera/error.hpp"
-#include "tessera/io/parse_json.hpp"
 
 namespace tessera {
 
@@ -32,16 +27,14 @@ i64 FamilyConfig::integer(std::string_view key, i64 otherwise) {
 
 bool FamilyConfig::flag(std::string_view key) {
   const Value* otherwise = usual(key);
-  return otherwise != nullptr && theirs_.flag(key, *otherwise == Value(true));
+  return otherwise != nullptr && theirs_.flag(key, *otherwise == Value(true) && !is_null(key));
 }
 
-bool FamilyConfig::is_null(const char* key) const {
-  std::ifstream file(theirs_.file(), std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (text.empty()) return false;
-  const auto json = parse_json_object<nlohmann::json>(text, theirs_.file());
-  const auto found = json.find(key);
-  return found != json.end() && found->is_null();
+bool FamilyConfig::is_null(std::string_view key) { return theirs_.find(null_key(key)) != nullptr; }
+
+void require_none(const ModelKeys& ours, const std::string& slot) {
+  const Value* type = ours.find(slot + ".type");
+  if (type != nullptr && *type != Value("")) ours.only(slot + ".type", "none");
 }
 
 FamilySizes::FamilySizes(FamilyConfig& config)

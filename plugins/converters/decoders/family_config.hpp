@@ -12,12 +12,11 @@ class FamilyConfig {
   i64 integer(std::string_view key);
   /// The same of a key for which the family may have no default.
   i64 integer(std::string_view key, i64 otherwise);
-  /// False where the family does not have the key.
+  /// False where the family does not have the key, or where it is null.
   bool flag(std::string_view key);
 
-  /// Is the key there, and null? Claims has no such key, and for some null means another model than
-  /// no key. So the file is read once more; where there is none, nothing is null.
-  bool is_null(const char* key) const;
+  /// Is the key there, and null?
+  bool is_null(std::string_view key);
 
   Claims& claims() { return theirs_; }
   const Family& family() const { return family_; }
@@ -37,14 +36,14 @@ struct FamilySizes {
   i64 head = 0;                            // size of a head
 };
 
+/// Nothing is in this slot: where none is by default, its type is empty or not written.
+void require_none(const ModelKeys& ours, const std::string& slot);
+
 /// Which projections have biases.
 struct FamilyBiases {
   explicit FamilyBiases(FamilyConfig& config);
 
   bool qkv, proj, mlp;
 };
-
-/// Throws ConfigError unless every layer attends to all positions before its own.
-void require_full_attention(FamilyConfig& config);
 
 }  // namespace tessera

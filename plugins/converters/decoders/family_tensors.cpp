@@ -4,7 +4,8 @@
 
 #include <optional>
 
-#include "layer_mlps.hpp"
+#include "family_attention.hpp"
+#include "layer_experts.hpp"
 
 namespace tessera {
 
@@ -16,6 +17,7 @@ constexpr const char *kTable = "model.embed_tokens.weight", *kHead = "lm_head.we
 void add_experts(i64 layer,
                  const FamilyExperts& experts,
                  const Experts& names,
+                 i64 shared_ffn,
                  std::vector<ConvertedTensor>& all) {
   const std::string ours = fmt::format("layers.{}.mlp.", layer);
   const std::string theirs = fmt::format("model.layers.{}.{}.", layer, names.layer);
@@ -31,20 +33,28 @@ void add_experts(i64 layer,
     add("experts.up", names.up, experts.ffn);
     add("experts.down", names.down, 0);
   }
+  if (!names.grouped) return;
+  all.push_back({ours + "router.bias", theirs + "gate.e_score_correction_bias"});
+  const std::string shared = theirs + "shared_experts.";
+  all.push_back({ours + "shared.up", shared + names.gate + ".weight"});
+  all.push_back({ours + "shared.up", shared + names.up + ".weight", false, {.row = shared_ffn}});
+  all.push_back({ours + "shared.down", shared + names.down + ".weight"});
 }
 
 }  // namespace
 
-// Rotary positions turn halves of a head in both programs, so rows keep their order.
 std::vector<ConvertedTensor> family_tensors(FamilyConfig& config) {
   const FamilySizes sizes(config);
   const FamilyBiases biases(config);
-  const i64 queries = sizes.heads * sizes.head, keys = sizes.groups * sizes.head;
   std::vector<ConvertedTensor> all = {{"embedding.weight", kTable},
                                       {"head.norm.weight", "model.norm.weight"}};
   if (!config.flag("tie_word_embeddings")) all.push_back({"head.weight", kHead});
   std::optional<FamilyExperts> experts;
-  if (config.family().experts) experts.emplace(config);
+  i64 shared_ffn = 0;
+  if (config.family().experts) {
+    experts.emplace(config);
+    shared_ffn = config.integer("n_shared_experts", 0) * experts->ffn;
+  }
   for (i64 layer = 0; layer < sizes.layers; ++layer) {
     const auto add =
         [&](const std::string& ours, const std::string& name, const char* part, i64 row = 0) {
@@ -53,31 +63,27 @@ std::vector<ConvertedTensor> family_tensors(FamilyConfig& config) {
                          false,
                          {.row = row}});
         };
-    const auto add_qkv = [&](const char* part) {
-      add("attention.qkv", "self_attn.q_proj", part);
-      add("attention.qkv", "self_attn.k_proj", part, queries);
-      add("attention.qkv", "self_attn.v_proj", part, queries + keys);
-    };
     const auto add_mlp = [&](const char* part) {
       add("mlp.up", "mlp.gate_proj", part);
       add("mlp.up", "mlp.up_proj", part, sizes.ffn);
       add("mlp.down", "mlp.down_proj", part);
     };
+    const std::vector<ConvertedTensor> attention = attention_tensors(config, layer);
+    const auto add_attention = [&](bool bias) {
+      for (const ConvertedTensor& one : attention) {
+        if (one.ours.ends_with(".bias") == bias) all.push_back(one);
+      }
+    };
     add("attention_norm", "input_layernorm", "weight");
     add("mlp_norm", "post_attention_layernorm", "weight");
-    add_qkv("weight");
-    for (const std::string norm : kHeadNorms) {
-      if (config.family().head_norms) add("attention." + norm, "self_attn." + norm, "weight");
-    }
-    add("attention.proj", "self_attn.o_proj", "weight");
+    add_attention(false);
     const bool sparse = experts && experts->layers[static_cast<std::size_t>(layer)];
     if (sparse) {
-      add_experts(layer, *experts, *config.family().experts, all);
+      add_experts(layer, *experts, *config.family().experts, shared_ffn, all);
     } else {
       add_mlp("weight");
     }
-    if (biases.qkv) add_qkv("bias");
-    if (biases.proj) add("attention.proj", "self_attn.o_proj", "bias");
+    add_attention(true);
     if (biases.mlp && !sparse) add_mlp("bias");
   }
   return all;

@@ -17,7 +17,15 @@ struct Number {
 };
 constexpr Number kFactor = {"factor", "factor"};
 constexpr Number kOriginal = {"original_max_position_embeddings", "original_positions"};
-constexpr Number kAttention = {"attention_factor", "attention_factor"};
+// Absent unless they are given.
+constexpr Number kOptional[] = {{"attention_factor", "attention_factor"},
+                                {"mscale", "mscale"},
+                                {"mscale_all_dim", "mscale_all_dim"}};
+
+bool is_optional(const char* theirs) {
+  return std::ranges::any_of(
+      kOptional, [&](const Number& one) { return std::string_view(one.theirs) == theirs; });
+}
 
 // What each type has.
 struct Type {
@@ -25,16 +33,21 @@ struct Type {
   std::vector<Number> numbers;
 };
 const std::vector<Type>& types() {
-  static const std::vector<Type> kTypes = {
-      {"default", {}},
-      {"linear", {kFactor}},
-      {"llama3",
-       {kFactor,
-        kOriginal,
-        {"low_freq_factor", "low_frequency_factor"},
-        {"high_freq_factor", "high_frequency_factor"}}},
-      {"yarn",
-       {kFactor, kOriginal, kAttention, {"beta_fast", "beta_fast"}, {"beta_slow", "beta_slow"}}}};
+  static const std::vector<Type> kTypes = {{"default", {}},
+                                           {"linear", {kFactor}},
+                                           {"llama3",
+                                            {kFactor,
+                                             kOriginal,
+                                             {"low_freq_factor", "low_frequency_factor"},
+                                             {"high_freq_factor", "high_frequency_factor"}}},
+                                           {"yarn",
+                                            {kFactor,
+                                             kOriginal,
+                                             kOptional[0],
+                                             kOptional[1],
+                                             kOptional[2],
+                                             {"beta_fast", "beta_fast"},
+                                             {"beta_slow", "beta_slow"}}}};
   return kTypes;
 }
 constexpr const char* kNames = "\"default\", \"linear\", \"llama3\" and \"yarn\"";
@@ -70,7 +83,7 @@ const Type& type_in(Claims& theirs, const std::string& place) {
 
 }  // namespace
 
-Settings rotary_to_ours(Claims& theirs, i64 positions, double base) {
+Settings rotary_to_ours(Claims& theirs, i64 positions, double base, bool interleaved) {
   const std::string place = place_of(theirs);
   const Type& type = type_in(theirs, place);
   const Value outside = theirs.get("rope_theta", base);
@@ -78,14 +91,14 @@ Settings rotary_to_ours(Claims& theirs, i64 positions, double base) {
   Settings all = {{ours + "type", type.name},
                   {ours + "base", theirs.get(place + "rope_theta", outside)},
                   {ours + "fraction", 1.0},
-                  {ours + "interleaved", false}};
+                  {ours + "interleaved", interleaved}};
   for (const std::string& key :
        {std::string("partial_rotary_factor"), place + "partial_rotary_factor"}) {
     theirs.only(key, 1.0);
   }
   theirs.only("rope_interleaved", false);
   theirs.only(place + "truncate", true);
-  theirs.refuse(place + "mscale*", "give attention_factor instead");
+  if (type.name != std::string_view("yarn")) theirs.refuse(place + "mscale*", "only yarn has it");
   const std::map<std::string_view, Value> otherwise = {
       {kOriginal.theirs, positions}, {"beta_fast", 32.0}, {"beta_slow", 1.0}};
   for (const auto& [there, here] : type.numbers) {
@@ -93,7 +106,7 @@ Settings rotary_to_ours(Claims& theirs, i64 positions, double base) {
     const auto usual = otherwise.find(there);
     if (usual != otherwise.end()) {
       all[ours + here] = theirs.get(key, usual->second);
-    } else if (there != kAttention.theirs || theirs.find(key) != nullptr) {
+    } else if (!is_optional(there) || theirs.find(key) != nullptr) {
       all[ours + here] = theirs.get(key);
     }
   }
@@ -110,12 +123,12 @@ Settings rotary_to_theirs(const ModelKeys& ours,
     fail_config("{} = {}; {} has {}", key("type"), name.text(), format, kNames);
   }
   ours.only(key("fraction"), 1.0);
-  ours.only(key("interleaved"), false);
   Settings theirs = {{"rope_theta", ours.at(key("base"))}};
   if (!type->numbers.empty()) theirs["rope_scaling.rope_type"] = name;
   for (const auto& [there, here] : type->numbers) {
     const Value* value = ours.find(key(here));
-    if (there == kAttention.theirs && (value == nullptr || *value == Value("auto"))) continue;
+    const bool given = value != nullptr && *value != Value("auto") && *value != Value("none");
+    if (is_optional(there) && !given) continue;
     theirs[std::string(kScaling) + there] = there == kOriginal.theirs
                                                 ? ours.at(key(here), ours.at("model.positions"))
                                                 : ours.at(key(here));

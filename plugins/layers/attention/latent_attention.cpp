@@ -62,8 +62,7 @@ void LatentAttention::Config::describe(Schema<Config>& s) {
           &Config::score_factor,
           "scores are divided by the root of a head's size and multiplied by this")
       .above(0)
-      .structural()
-      .also("mscale_all_dim");
+      .structural();
   model_fields::layers(s);
   model_fields::dropout(s, "of the attention probabilities");
   MeetingKeys::describe(s);

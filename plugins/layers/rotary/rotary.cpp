@@ -180,7 +180,7 @@ class YarnRotary final : public Built {
  public:
   struct Config : Turning {
     double factor = 1, beta_fast = 32, beta_slow = 1;
-    Auto<double> attention_factor;
+    Auto<double> attention_factor, mscale, mscale_all_dim;
     i64 original_positions = 0;
     static void describe(Schema<Config>& s) {
       Turning::describe(s);
@@ -194,9 +194,21 @@ class YarnRotary final : public Built {
           .structural();
       s.field("attention_factor",
               &Config::attention_factor,
-              "of cosines and sines; \"auto\": 0.1 · ln factor + 1")
+              "of cosines and sines; \"auto\": 0.1 · ln factor + 1, or (0.1 · mscale · ln factor + "
+              "1) / (0.1 · mscale_all_dim · ln factor + 1) where both are given")
           .above(0)
           .structural();
+      const auto share = [&s](std::string_view name, Auto<double> Config::*member) {
+        s.field(name,
+                member,
+                "part of attention_factor = \"auto\"; \"none\": that has no such part",
+                "none")
+            .above(0)
+            .structural()
+            .megatron(name == "mscale" ? "--mscale" : "--mscale-all-dim");
+      };
+      share("mscale", &Config::mscale);
+      share("mscale_all_dim", &Config::mscale_all_dim);
     }
   };
   YarnRotary(const Config& config, BuildContext& build) : Built(made(config, build)) {}
@@ -222,7 +234,10 @@ class YarnRotary final : public Built {
     RotaryAngles angles = angles_of(config, features, config.factor, [&](i64 pair, double) {
       return std::clamp((static_cast<double>(pair) - first) / width, 0.0, 1.0);
     });
-    angles.scale = config.attention_factor.value_or(0.1 * std::log(config.factor) + 1);
+    const auto scale = [&](double of) { return 0.1 * of * std::log(config.factor) + 1; };
+    const bool both = config.mscale && config.mscale_all_dim;
+    angles.scale = config.attention_factor.value_or(
+        both ? scale(*config.mscale) / scale(*config.mscale_all_dim) : scale(1));
     return angles;
   }
 };

@@ -54,6 +54,11 @@ struct TokenizerFiles {
   std::vector<std::string> others = {};  ///< copied too where they are there
 };
 
+/// A key of config.json that is null is left out of its settings, and for some models that is
+/// another model than no key at all. So {null_key("sliding_window"), true} is among them for each
+/// that is null, and among those that a converter returns where one is to be written as null.
+inline std::string null_key(std::string_view key) { return "null." + std::string(key); }
+
 /// Numbers of tokens by key of config.json, "eos_token_id"; none is written as null.
 using TokenIds = std::map<std::string, std::optional<i64>>;
 

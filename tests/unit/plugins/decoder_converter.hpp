@@ -95,9 +95,11 @@ class DecoderConverter : public ::testing::Test {
   explicit DecoderConverter(std::string_view name, std::string least = "{}")
       : least_(std::move(least)), converter_(make_plugin<Converter>(name, "", none_)) {}
 
-  // Settings here of a config.json.
-  Settings ours(const std::string& json, const std::string& file = "config.json") const {
+  // Settings here of a config.json; "null.sliding_window" says of a key that it is null.
+  Settings ours(const std::string& json) const {
+    const std::string file = "config.json";
     Claims claims(file, parse_settings(json, file));
+    claims.harmless({null_key("*")});
     Settings settings = converter_->to_ours(claims);
     claims.require_known("it");
     return settings;
@@ -118,20 +120,24 @@ class DecoderConverter : public ::testing::Test {
                            {"model.block.type", "transformer_block"},
                            {"model.block.attention.type", "self_attention"},
                            {"model.block.attention.causal", true},
+                           {"model.block.attention.window", "none"},
+                           {"model.predict_ahead.type", ""},
                            {"model.block.attention.heads", settings.at("model.heads")},
                            {"model.head.type", "lm_head"},
                            {"model.head.tied", settings.at("model.tied_embeddings")}};
     settings.insert(more.begin(), more.end());
     // A kind of blocks has all keys of [model.block], but for those of another MLP.
     const Settings known = settings;
-    for (const std::string kind : {"model.blocks.dense", "model.blocks.moe"}) {
-      const auto type = known.find(kind + ".mlp.type");
-      if (type == known.end()) continue;
+    for (const std::string kind : {"dense", "moe", "full", "window"}) {
+      const std::string table = "model.blocks." + kind;
+      const auto first = known.lower_bound(table + ".");
+      if (first == known.end() || !first->first.starts_with(table + ".")) continue;
+      const auto type = known.find(table + ".mlp.type");
+      const bool other = type != known.end() && type->second != known.at("model.block.mlp.type");
       for (const auto& [key, value] : known) {
         if (!key.starts_with("model.block.")) continue;
         const std::string rest = key.substr(std::string_view("model.block").size());
-        const bool other = type->second != known.at("model.block.mlp.type");
-        if (!other || !rest.starts_with(".mlp.")) settings.try_emplace(kind + rest, value);
+        if (!other || !rest.starts_with(".mlp.")) settings.try_emplace(table + rest, value);
       }
     }
     return settings;

@@ -20,8 +20,7 @@ constexpr const char* kSizes = R"("vocab_size": 300, "hidden_size": 96, "interme
   "tie_word_embeddings": true, "attention_dropout": 0.1, "hidden_act": "silu",
   "rope_theta": 5000.0)";
 constexpr const char* kExperts = R"("architectures": ["Qwen3MoeForCausalLM"], "num_experts": 4,
-  "num_experts_per_tok": 3, "moe_intermediate_size": 40, "attention_bias": false,
-  "use_sliding_window": false)";
+  "num_experts_per_tok": 3, "moe_intermediate_size": 40, "attention_bias": false)";
 
 TEST_F(MixtralConverter, WhatIsAbsentIsTransformers) {
   Settings expected = with_experts(usual_decoder(131072, 32000, 8, 0), 8, 2, 14336, "softmax");
@@ -70,11 +69,29 @@ TEST_F(Qwen3MoeConverter, SomeLayersAreDense) {
   EXPECT_EQ(found.at("model.block.mlp.ffn"), Value(768));
 }
 
+TEST_F(MixtralConverter, AWindowIsOneWhereItIsGiven) {
+  EXPECT_EQ(model(R"({"sliding_window": 8})").at("model.block.attention.window"), Value(8));
+  for (const char* json : {"{}", R"({"null.sliding_window": true})"}) {
+    EXPECT_FALSE(model(json).contains("model.block.attention.window")) << json;
+  }
+}
+
+TEST_F(Qwen3MoeConverter, AWindowIsEveryLayersWhereItIsUsed) {
+  const auto has = [&](const std::string& json) {
+    return model(json).contains("model.block.attention.window");
+  };
+  EXPECT_EQ(model(R"({"use_sliding_window": true})").at("model.block.attention.window"),
+            Value(4096));
+  const Settings found = model(R"({"use_sliding_window": true, "sliding_window": 8,
+                                   "mlp_only_layers": [0], "max_window_layers": 28})");
+  EXPECT_EQ(found.at("model.block.attention.window"), Value(8));
+  EXPECT_EQ(found.at("model.pattern"), Value("dense moe*23"));
+  EXPECT_FALSE(has(R"({"sliding_window": 8})"));
+  EXPECT_FALSE(has(R"({"use_sliding_window": true, "null.sliding_window": true})"));
+}
+
 TEST_F(MixtralConverter, WhatItCannotDoIsRefused) {
   for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"sliding_window": 8})",
-            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
-            "131072, is supported"},
            {R"({"output_router_logits": true})",
             "config.json has output_router_logits = true; only false is supported"},
            {R"({"router_jitter_noise": 0.1})",
@@ -92,12 +109,8 @@ TEST_F(MixtralConverter, WhatItCannotDoIsRefused) {
 
 TEST_F(Qwen3MoeConverter, WhatItCannotDoIsRefused) {
   for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"use_sliding_window": true, "sliding_window": 8})",
-            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
-            "32768, is supported"},
-           {R"({"use_sliding_window": true})",
-            "config.json has no sliding_window, which means 4096; only null, or at least "
-            "max_position_embeddings = 32768, is supported"},
+           {R"({"use_sliding_window": true, "sliding_window": -1})",
+            "config.json has sliding_window = -1; it is null, or at least 1"},
            {R"({"output_router_logits": true})",
             "config.json has output_router_logits = true; only false is supported"},
            {R"({"decoder_sparse_step": 0})",
@@ -120,6 +133,10 @@ TEST_F(MixtralConverter, BackIsTheSame) {
       R"({{{}, "architectures": ["MixtralForCausalLM"], "num_local_experts": 4,
           "num_experts_per_tok": 3}})",
       kSizes));
+  expect_back(fmt::format(
+      R"({{{}, "architectures": ["MixtralForCausalLM"], "num_local_experts": 4,
+          "num_experts_per_tok": 3, "sliding_window": 3}})",
+      kSizes));
 }
 
 TEST_F(Qwen3MoeConverter, BackIsTheSame) {
@@ -128,10 +145,14 @@ TEST_F(Qwen3MoeConverter, BackIsTheSame) {
                            R"("decoder_sparse_step": 2, "mlp_only_layers": [],
                               "norm_topk_prob": false)",
                            R"("decoder_sparse_step": 1, "mlp_only_layers": [0, 3],
-                              "norm_topk_prob": false)"}) {
+                              "norm_topk_prob": false)",
+                           R"("decoder_sparse_step": 1, "mlp_only_layers": [0],
+                              "norm_topk_prob": false, "use_sliding_window": true,
+                              "sliding_window": 3)"}) {
     // Of the first, only the second layer has experts: a step of 2 without the fourth.
     const std::string json = fmt::format("{{{}, {}, {}}}", kSizes, kExperts, keys);
     Settings expected = parse_settings(json, "");
+    expected.try_emplace("use_sliding_window", false);
     if (expected.at("mlp_only_layers") == Value(Value::Array{0, 2, 3})) {
       expected["decoder_sparse_step"] = 2;
       expected["mlp_only_layers"] = Value::Array{3};
@@ -143,6 +164,7 @@ TEST_F(Qwen3MoeConverter, BackIsTheSame) {
       parse_settings(fmt::format("{{{}, {}, \"norm_topk_prob\": true}}", kSizes, kExperts), "");
   Settings found = converter_->to_theirs(
       resolved(fmt::format("{{{}, {}, \"norm_topk_prob\": true}}", kSizes, kExperts)));
+  expected["use_sliding_window"] = false;
   expected["intermediate_size"] = 6144;
   expected["decoder_sparse_step"] = 1;
   expected["mlp_only_layers"] = Value::Array{};

@@ -125,8 +125,8 @@ TEST_F(LlamaConverter, WhatItCannotDoIsRefused) {
             "config.json has no \"rope_scaling.factor\""},
            {R"({"rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"a": 1}})",
             "config.json has rope_scaling and rope_parameters: one of them is enough"},
-           {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "mscale": 1.0}})",
-            "config.json has rope_scaling.mscale = 1.0: give attention_factor instead"},
+           {R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "mscale": 1.0}})",
+            "config.json has rope_scaling.mscale = 1.0: only yarn has it"},
            {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "truncate": false}})",
             "config.json has rope_scaling.truncate = false; only true is supported"},
            {R"({"architectures": ["LlamaForSequenceClassification"]})",
@@ -159,7 +159,10 @@ TEST_F(LlamaConverter, BackIsTheSame) {
              "beta_slow": 2.0, "original_max_position_embeddings": 12})",
         R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
              "beta_slow": 2.0, "original_max_position_embeddings": 12,
-             "attention_factor": 1.5})"}) {
+             "attention_factor": 1.5})",
+        R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0,
+             "beta_slow": 2.0, "original_max_position_embeddings": 12, "mscale": 0.7,
+             "mscale_all_dim": 1.0})"}) {
     expect_back("{" + sizes + rope + "}");
   }
   Settings automatic = resolved("{}");
@@ -187,6 +190,12 @@ TEST_F(LlamaConverter, WhatLlamaCannotSayIsRefused) {
            {"model.block.mlp.activation",
             "geglu",
             "model.block.mlp.activation = \"geglu\"; Llama has \"swiglu\""},
+           {"model.block.attention.window",
+            3,
+            "model.block.attention.window = 3; Llama has \"none\""},
+           {"model.block.attention.type",
+            "latent_attention",
+            "model.block.attention.type = \"latent_attention\"; Llama has \"self_attention\""},
            {"model.block.attention.rotary.interleaved",
             true,
             "model.block.attention.rotary.interleaved = true; Llama has false"},

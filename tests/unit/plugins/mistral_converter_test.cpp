@@ -11,28 +11,29 @@ class MistralConverter : public DecoderConverter {
 
 // Without other sizes a Mistral of transformers 5 has a window that is smaller than its positions.
 TEST_F(MistralConverter, WhatIsAbsentIsTransformers) {
-  const Settings expected = usual_decoder(131072, 32000, 8, 14336);
-  EXPECT_EQ(model(least_), expected);
-  EXPECT_EQ(refused("{}"),
-            "config.json has no sliding_window, which means 4096; only null, or at least "
-            "max_position_embeddings = 131072, is supported");
+  Settings expected = usual_decoder(131072, 32000, 8, 14336);
+  EXPECT_EQ(model(R"({"sliding_window": 131072})"), expected);
+  EXPECT_EQ(model(R"({"null.sliding_window": true})"), expected);
+  expected["model.block.attention.window"] = 4096;
+  EXPECT_EQ(model("{}"), expected);
   EXPECT_EQ(converter_->model_type(), "mistral");
 }
 
-// In a file, null is no window, and no key at all is 4096.
-TEST_F(MistralConverter, AWindowThatIsNullIsFullAttention) {
-  const TestFolder folder;
-  for (const std::string json : {R"({"sliding_window": null})",
-                                 R"({"sliding_window": null, "max_position_embeddings": 8192})"}) {
-    folder.write("config.json", json);
-    EXPECT_EQ(ours(json, folder.at("config.json")).at("model.layers"), Value(32));
-  }
-  for (const std::string json : {"{}", R"({"max_position_embeddings": 4097})"}) {
-    folder.write("config.json", json);
-    EXPECT_THAT(first_line([&] { ours(json, folder.at("config.json")); }),
-                ::testing::HasSubstr("config.json has no sliding_window, which means 4096; only"));
-  }
-  EXPECT_EQ(model(R"({"max_position_embeddings": 4096})").at("model.positions"), Value(4096));
+// All layers have it, whatever their types are called: as in transformers.
+TEST_F(MistralConverter, AWindowIsEveryLayers) {
+  const auto window = [&](const std::string& json) {
+    const Settings found = model(json);
+    const auto at = found.find("model.block.attention.window");
+    return at == found.end() ? Value("none") : at->second;
+  };
+  EXPECT_EQ(window(R"({"sliding_window": 3, "max_position_embeddings": 24})"), Value(3));
+  EXPECT_EQ(window(R"({"sliding_window": 23, "max_position_embeddings": 24})"), Value(23));
+  EXPECT_EQ(window(R"({"sliding_window": 24, "max_position_embeddings": 24})"), Value("none"));
+  EXPECT_EQ(window(R"({"max_position_embeddings": 4096})"), Value("none"));
+  EXPECT_EQ(window(R"({"max_position_embeddings": 4097})"), Value(4096));
+  EXPECT_EQ(window(R"({"sliding_window": 3, "num_hidden_layers": 1,
+                       "layer_types": ["full_attention"]})"),
+            Value(3));
 }
 
 TEST_F(MistralConverter, SizesOfItsOwn) {
@@ -51,12 +52,8 @@ TEST_F(MistralConverter, SizesOfItsOwn) {
 
 TEST_F(MistralConverter, WhatItCannotDoIsRefused) {
   for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"sliding_window": 8, "max_position_embeddings": 24})",
-            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
-            "24, is supported"},
            {R"({"sliding_window": 0, "max_position_embeddings": 24})",
-            "config.json has sliding_window = 0; only null, or at least max_position_embeddings = "
-            "24, is supported"},
+            "config.json has sliding_window = 0; it is null, or at least 1"},
            {R"({"sliding_window": "all"})",
             R"(config.json: "sliding_window" is "all", which is not an integer)"},
            {R"({"sliding_window": 131072, "num_hidden_layers": 2,
@@ -75,11 +72,13 @@ TEST_F(MistralConverter, WhatItCannotDoIsRefused) {
 
 // Every key that is read goes back with its value.
 TEST_F(MistralConverter, BackIsTheSame) {
-  expect_back(R"({"vocab_size": 300, "hidden_size": 96, "intermediate_size": 256,
+  const std::string keys = R"({"vocab_size": 300, "hidden_size": 96, "intermediate_size": 256,
     "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
     "max_position_embeddings": 24, "initializer_range": 0.03, "rms_norm_eps": 1e-05,
     "tie_word_embeddings": true, "attention_dropout": 0.1, "head_dim": 8, "hidden_act": "silu",
-    "architectures": ["MistralForCausalLM"], "rope_theta": 5000.0, "sliding_window": 24})");
+    "architectures": ["MistralForCausalLM"], "rope_theta": 5000.0, )";
+  expect_back(keys + R"("null.sliding_window": true})");
+  expect_back(keys + R"("sliding_window": 3})");
 }
 
 TEST_F(MistralConverter, WhatMistralCannotSayIsRefused) {
@@ -97,9 +96,28 @@ TEST_F(MistralConverter, WhatMistralCannotSayIsRefused) {
             "\"llama3\" and \"yarn\""},
            {"model.block.attention.q_norm.type",
             "rmsnorm",
-            "model.block.attention.q_norm.type = \"rmsnorm\"; Mistral has \"none\""}}) {
+            "model.block.attention.q_norm.type = \"rmsnorm\"; Mistral has \"none\""},
+           {"model.predict_ahead.type",
+            "multi_token_prediction",
+            "model.predict_ahead.type = \"multi_token_prediction\"; Mistral has \"none\""}}) {
     EXPECT_EQ(refused_back(key, value), error);
   }
+}
+
+// What a Qwen could say.
+TEST_F(MistralConverter, AWindowOfSomeLayersIsRefused) {
+  Settings settings = resolved(R"({"sliding_window": 3, "num_hidden_layers": 2})");
+  settings["model.pattern"] = "full window";
+  for (const auto& [key, value] : Settings(settings)) {
+    if (!key.starts_with("model.block.")) continue;
+    const std::string rest = key.substr(std::string_view("model.block.").size());
+    settings["model.blocks.full." + rest] = settings["model.blocks.window." + rest] = value;
+  }
+  EXPECT_EQ(converter_->to_theirs(settings).at("sliding_window"), Value(3));
+  settings["model.blocks.full.attention.window"] = "none";
+  EXPECT_EQ(first_line([&] { converter_->to_theirs(settings); }),
+            "model.blocks.full.attention.window = \"none\" and "
+            "model.blocks.window.attention.window = 3: Mistral has one value for both");
 }
 
 TEST_F(MistralConverter, ItsTensorsAreTilesOfOurs) {

@@ -60,20 +60,36 @@ TEST_F(Qwen2Converter, AWindowThatNoLayerHasIsHarmless) {
             "layer_types": ["full_attention", "full_attention"]})",
         R"({"sliding_window": 32768, "use_sliding_window": true})"}) {
     EXPECT_EQ(model(json).at("model.hidden"), Value(4096)) << json;
+    EXPECT_FALSE(model(json).contains("model.block.attention.window")) << json;
+    EXPECT_FALSE(model(json).contains("model.pattern")) << json;
   }
+}
+
+TEST_F(Qwen3Converter, AWindowOfSomeLayersMakesTwoKinds) {
+  Settings found = model(R"({"sliding_window": 8, "use_sliding_window": true})");
+  EXPECT_EQ(found.at("model.pattern"), Value("full*28 window*4"));
+  EXPECT_EQ(found.at("model.blocks.window.attention.window"), Value(8));
+  EXPECT_EQ(found.at("model.blocks.full.attention.window"), Value("none"));
+  // Types go before the number of layers without.
+  found = model(R"({"sliding_window": 8, "use_sliding_window": true, "num_hidden_layers": 3,
+    "max_window_layers": 0, "layer_types": ["sliding_attention", "full_attention",
+    "sliding_attention"]})");
+  EXPECT_EQ(found.at("model.pattern"), Value("window full window"));
+  found = model(R"({"sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0})");
+  EXPECT_EQ(found.at("model.block.attention.window"), Value(8));
+  EXPECT_FALSE(found.contains("model.pattern"));
 }
 
 TEST_F(Qwen2Converter, WhatItCannotDoIsRefused) {
   for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"use_sliding_window": true, "sliding_window": 8})",
-            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
-            "32768, is supported"},
-           {R"({"use_sliding_window": true})",
-            "config.json has no sliding_window, which means 4096; only null, or at least "
-            "max_position_embeddings = 32768, is supported"},
+           {R"({"use_sliding_window": true, "sliding_window": 0})",
+            "config.json has sliding_window = 0; it is null, or at least 1"},
            {R"({"num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"]})",
-            "config.json has layer_types with \"sliding_attention\"; only \"full_attention\" is "
-            "supported"},
+            "config.json has layer_types with \"sliding_attention\", which needs "
+            "use_sliding_window = true and a sliding_window"},
+           {R"({"num_hidden_layers": 1, "layer_types": ["chunked_attention"]})",
+            "config.json has layer_types with \"chunked_attention\"; only \"full_attention\" and "
+            "\"sliding_attention\" are supported"},
            {R"({"num_hidden_layers": 2, "layer_types": ["full_attention"]})",
             "config.json has num_hidden_layers = 2 and layer_types of 1"},
            {R"({"layer_types": "full_attention"})",
@@ -90,9 +106,10 @@ TEST_F(Qwen2Converter, WhatItCannotDoIsRefused) {
 
 TEST_F(Qwen3Converter, WhatItCannotDoIsRefused) {
   for (const auto& [json, error] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"use_sliding_window": true, "sliding_window": 8})",
-            "config.json has sliding_window = 8; only null, or at least max_position_embeddings = "
-            "32768, is supported"},
+           {R"({"use_sliding_window": true, "null.sliding_window": true, "num_hidden_layers": 1,
+                "layer_types": ["sliding_attention"]})",
+            "config.json has layer_types with \"sliding_attention\", which needs "
+            "use_sliding_window = true and a sliding_window"},
            {R"({"architectures": ["Qwen2ForCausalLM"]})",
             "config.json has architectures = [\"Qwen2ForCausalLM\"]; the converter reads "
             "Qwen3ForCausalLM and Qwen3Model"}}) {
@@ -109,6 +126,21 @@ TEST_F(Qwen3Converter, BackIsTheSame) {
   for (const bool bias : {false, true}) {
     expect_back(fmt::format(
         "{{{}, \"architectures\": [\"Qwen3ForCausalLM\"], \"attention_bias\": {}}}", kSizes, bias));
+  }
+}
+
+TEST_F(Qwen2Converter, WindowsGoBack) {
+  for (const char* keys :
+       {R"("max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"])",
+        R"("max_window_layers": 0, "layer_types": ["sliding_attention", "full_attention"])",
+        R"("max_window_layers": 0, "layer_types": ["sliding_attention", "sliding_attention"])"}) {
+    std::string json =
+        fmt::format("{{{}, \"architectures\": [\"Qwen2ForCausalLM\"], {}, \"sliding_window\": 3}}",
+                    kSizes,
+                    keys);
+    const std::string unused = "\"use_sliding_window\": false";
+    json.replace(json.find(unused), unused.size(), "\"use_sliding_window\": true");
+    expect_back(json);
   }
 }
 

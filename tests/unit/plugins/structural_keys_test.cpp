@@ -125,6 +125,8 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
                           "yarn.factor",
                           "yarn.fraction",
                           "yarn.interleaved",
+                          "yarn.mscale",
+                          "yarn.mscale_all_dim",
                           "yarn.original_positions"));
 }
 

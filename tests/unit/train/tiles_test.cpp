@@ -151,7 +151,7 @@ void write_model(const TestFolder& folder, const std::vector<SafetensorsEntry>& 
     for (std::byte& value : values) value = static_cast<std::byte>(next++ % 0x3c);
     sink(values);
   };
-  write_foreign_model(folder.path(), {}, {}, entries, contents, kForeignFileBytes);
+  write_foreign_model(folder.path(), {}, entries, contents, kForeignFileBytes);
 }
 
 TEST(Tiles, OfAllDtypesAreReadIntoOneParameter) {
