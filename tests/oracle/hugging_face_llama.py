@@ -134,8 +134,8 @@ TRIALS = {
 KEPT = [
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
     "max_position_embeddings", "vocab_size", "rms_norm_eps", "tie_word_embeddings",
-    "attention_bias", "rope_parameters", "num_experts_per_tok", "decoder_sparse_step",
-    "mlp_only_layers", "moe_intermediate_size", "norm_topk_prob", "q_lora_rank", "kv_lora_rank",
+    "attention_bias", "rope_parameters", "num_experts_per_tok", "moe_intermediate_size",
+    "norm_topk_prob", "q_lora_rank", "kv_lora_rank",
     "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_routed_experts", "n_shared_experts",
     "n_group", "topk_group", "first_k_dense_replace", "rope_interleave", "routed_scaling_factor",
 ]  # fmt: skip
