@@ -195,7 +195,9 @@ def random_model(seed, family="llama", **settings):
 def same_keys(model, folder):
     back = type(model.config).from_pretrained(folder)
     window = getattr(model.config, "sliding_window", None) or POSITIONS
-    for key in KEPT + (OF_WINDOWS if window < POSITIONS else []):
+    types = getattr(model.config, "layer_types", None) or ["sliding_attention"]
+    windows = window < POSITIONS and "sliding_attention" in types
+    for key in KEPT + (OF_WINDOWS if windows else []):
         here, there = getattr(model.config, key, None), getattr(back, key, None)
         if type(here) is dict:  # what was absent is said
             there = {name: there[name] for name in here if name in there}
