@@ -67,7 +67,8 @@ std::vector<Prompt> prompts_of_file(const std::string& path) {
 
 std::vector<Prompt> read_prompts(const GenerateOptions& options) {
   if (!options.prompts.empty()) return prompts_of_file(options.prompts);
-  if (options.prompt.empty()) fail_config("--prompt is empty: give the model a text to continue");
+  if (options.prompt.empty())
+    fail_config("there is no text to continue: give --prompt TEXT or --prompts FILE");
   return {{options.prompt, "--prompt"}};
 }
 

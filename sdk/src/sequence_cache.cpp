@@ -45,7 +45,10 @@ Tensor SequenceCache::rows_of(const Tensor& kept, i64 sequence, i64 rows) const 
 Tensor SequenceCache::extend(Context& cx, CacheSlot slot, const Tensor& rows) {
   const i64 features = rows.dim(1);
   Tensor& kept = kept_.at(static_cast<std::size_t>(slot.index));
-  if (!kept.defined()) kept = cx.empty({sequences() * capacity_, features}, rows.dtype());
+  if (!kept.defined()) {
+    kept = cx.empty({sequences() * capacity_, features}, rows.dtype());
+    ops::run(cx, FillArgs{kept.arg(), 0});  // layers compute with what is after a shorter sequence
+  }
   i64 longest = 0;
   for (i64 i = 0; i < run_.sequences; ++i) {
     const i64 sequence = run_.first + i, before = length(sequence);

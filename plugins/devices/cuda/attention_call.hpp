@@ -124,24 +124,23 @@ struct HeadTile {
   __device__ i64 last_first() const { return tiles - 1 - tile; }
 };
 
-/// Which scores of a tile are visible, in numbers that fit registers.
+/// Which scores of a tile are visible: `visible_keys` in numbers that fit registers.
 class Visible {
  public:
   __device__ Visible(const Call& call, i64 sample, i64 first_query, i64 first_key)
       : call_(call),
-        sample_(sample),
-        first_query_(first_query),
-        first_key_(first_key),
-        limited_(call.limited()),
-        keys_(bounded(call.keys - first_key)) {
+        at_(sample * call.queries + first_query),
+        queries_(bounded(call.queries - first_query)),
+        keys_(bounded(call.keys - first_key)),
+        position_(bounded(call.spec.key_offset + first_key)) {
     const i64 ahead = first_query + call.spec.causal_offset + 1 - first_key;
     if (call.spec.causal) ahead_ = bounded(ahead);
     if (call.spec.causal && call.spec.window > 0) behind_ = bounded(ahead - call.spec.window);
   }
   /// Does the tile's query see its key?
   __device__ __forceinline__ bool operator()(int query, int key) const {
-    if (limited_) return in_limits(query, key);
-    return key < keys_ && key < ahead_ + query && key >= behind_ + query;
+    const bool sees = key < keys_ && key < ahead_ + query && key >= behind_ + query;
+    return call_.limited() ? sees && in_limits(query, position_ + key) : sees;
   }
 
  private:
@@ -149,16 +148,18 @@ class Visible {
   static __device__ int bounded(i64 value) {
     return static_cast<int>(value < -kFar ? -kFar : (value > kFar ? kFar : value));
   }
-  __device__ bool in_limits(int query, int key) const {
-    if (first_query_ + query >= call_.queries) return false;
-    const KeyRange range = call_.keys_of(sample_, first_query_ + query);
-    return first_key_ + key >= range.begin && first_key_ + key < range.end;
+  __device__ bool in_limits(int query, int position) const {
+    if (query >= queries_) return false;
+    if (call_.first_keys != nullptr && position < call_.first_keys[at_ + query]) return false;
+    if (call_.last_keys == nullptr) return true;
+    const int last = call_.last_keys[at_ + query];
+    const bool ends = call_.spec.window > 0 && !call_.spec.causal;  // the window ends at `last`
+    return position <= last && (!ends || position > last - call_.spec.window);
   }
 
   const Call& call_;
-  i64 sample_, first_query_, first_key_;
-  bool limited_;
-  int keys_, ahead_ = kFar, behind_ = -kFar;
+  i64 at_;  ///< of the tile's first query among limits
+  int queries_, keys_, position_, ahead_ = kFar, behind_ = -kFar;
 };
 
 /// Which probabilities of a query are kept. A call of Philox has the words of four neighbours, so

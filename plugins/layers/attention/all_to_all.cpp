@@ -137,8 +137,8 @@ Tensor all_to_all_attention(Context& cx,
   shape.kv_heads /= ranks;
   AttentionSpec spec = attention.spec;
   spec.head_offset += here * shape.heads;
-  const auto of_all = [&](const Tensor& here, const std::string& name) {
-    return here.defined() ? projections.all_rows(cx, here, name) : Tensor();
+  const auto of_all = [&](const Tensor& own, const std::string& name) {
+    return own.defined() ? projections.all_rows(cx, own, name) : Tensor();
   };
   const ops::AttentionLimits& limits = attention.limits;
   const ops::AttentionLimits all_limits = {of_all(limits.first, attention.names->first),

@@ -59,6 +59,9 @@ Tensor Meeting::attend_kept(Context& cx,
                             const Tensor& queries,
                             const Tensor& kept,
                             const Bundle& bundle) const {
+  require(!bundle[first_].defined() && !bundle[last_].defined(),
+          "{}: the slots first and last are not for a cache",
+          names_->layer);
   return ops::cached_attention(cx, queries, kept, bundle[row_ids_], shape_, spec_);
 }
 

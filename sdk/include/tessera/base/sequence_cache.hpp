@@ -38,8 +38,8 @@ class TESSERA_API SequenceCache {
   const Tensor& positions() const { return positions_; }
   /// Keeps this run's rows [sequences · rows, features] of one slot. Returns, for each of its
   /// sequences, that slot's rows from the first on, [sequences, longest, features] with unit inner
-  /// stride; after the rows of a shorter sequence anything may lie. The first call takes the memory
-  /// of all sequences.
+  /// stride; after the rows of a shorter sequence lie zeros or rows that were forgotten. The first
+  /// call takes the memory of all sequences.
   Tensor extend(Context& cx, CacheSlot slot, const Tensor& rows);
   /// Call after a run: its rows count as kept.
   void advance();

@@ -14,7 +14,7 @@ struct AttentionSpec {
   double scale = 1;
   bool causal = true;
   i64 causal_offset = 0;
-  i64 window = 0;  ///< the most keys that a query sees, the last ones; 0: no limit
+  i64 window = 0;  ///< the most keys that a query sees, up to its own; 0: no limit
   double dropout = 0;
   u64 key = 0;
   i64 head_offset = 0;
@@ -26,18 +26,17 @@ struct KeyRange {
   i64 begin, end;
 };
 /// The keys that query `query` of a call with `keys` keys sees. When causal none is after key
-/// query + causal_offset. `first` and `last` point to the query's own limits, positions in the
-/// sample, or are null. With a window none is more than window - 1 before the last one that the
-/// query may see, whether or not this call has that one.
+/// query + causal_offset, the query's own. `first` and `last` point to the query's own limits,
+/// positions in the sample, or are null. With a window none is more than window - 1 before the
+/// query's own key, or, of a query that is not causal, before `last`; whether or not this call has
+/// that key.
 constexpr KeyRange visible_keys(
     const AttentionSpec& spec, i64 query, i64 keys, const i32* first, const i32* last) {
   i64 begin = 0, end = keys;
-  if (spec.causal) end = query + spec.causal_offset + 1;
-  if (last != nullptr) {
-    const i64 after_last = *last - spec.key_offset + 1;
-    if (!spec.causal || after_last < end) end = after_last;
-  }
-  if (spec.window > 0 && end - spec.window > begin) begin = end - spec.window;
+  if (last != nullptr) end = *last - spec.key_offset + 1;
+  const i64 newest = spec.causal ? query + spec.causal_offset + 1 : end;
+  if (newest < end) end = newest;
+  if (spec.window > 0 && newest - spec.window > begin) begin = newest - spec.window;
   if (first != nullptr && *first - spec.key_offset > begin) begin = *first - spec.key_offset;
   return {begin, end < 0 ? 0 : (end < keys ? end : keys)};
 }
