@@ -23,12 +23,13 @@ struct Case {
   u64 deferred_seed = 0;
   i64 window = 0;
   bool documents = false;  ///< the data says where each query's document begins and ends
+  i64 padding = 0;         ///< positions at the end of a sample that nobody sees
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.method << " cp" << c.ranks << " tp" << c.tensor << " K" << c.kv_heads << " b" << c.batch
        << (c.causal ? " causal" : " full") << (c.dropout > 0 ? " dropout" : "")
-       << (c.documents ? " documents" : "") << " w" << c.window;
+       << (c.documents ? " documents" : "") << " w" << c.window << " p" << c.padding;
 }
 
 // Whole samples, put together from all ranks.
@@ -120,6 +121,10 @@ Outcome run(const Case& c) {
     }
     const Tensor first = rank.tensor({shape[0]}, DType::i32, begins);
     const Tensor last = rank.tensor({shape[0]}, DType::i32, ends);
+    const Tensor seen =
+        rank.tensor({shape[0]},
+                    DType::i32,
+                    Values(rows.size(), static_cast<double>(kSequence - c.padding - 1)));
     const Tensor x = rank.tensor(shape, cut(input, rows));
     GroupCounters forward;
     const auto body = [&](Context& cx, const Tensor& hidden) {
@@ -127,6 +132,7 @@ Outcome run(const Case& c) {
       Bundle bundle = rank.bundle();
       bundle[rank.slot("hidden")] = hidden;
       bundle[rank.slot("row_ids")] = row_ids;
+      if (c.padding > 0) bundle[rank.slot("last")] = seen;
       if (c.documents) {
         bundle[rank.slot("first")] = first;
         bundle[rank.slot("last")] = last;
@@ -231,6 +237,11 @@ std::vector<Case> cases() {
         all.back().window = causal ? 3 : 0;
       }
     }
+  }
+  // Windows after the last position that is seen, and across it.
+  for (const char* method : {"ring", "allgather", "all_to_all"}) {
+    all.push_back({.method = method, .ranks = 2, .window = 3, .padding = 9});
+    all.push_back({.method = method, .ranks = 4, .dropout = 0.3, .window = 5, .padding = 6});
   }
   // No part of it is in every rank's reach, and one position a chunk.
   all.push_back({.method = "ring", .ranks = 8, .kv_heads = 2, .dropout = 0.3});

@@ -25,15 +25,14 @@ class MultiTokenPrediction final : public Layer {
               "by a block of its own")
           .at_least(1)
           .at_most(kMostLayers)
-          .megatron("--mtp-num-layers")
-          .also("num_nextn_predict_layers");
+          .also("num_nextn_predict_layers", "is layers of [model.predict_ahead] here")
+          .also("--mtp-num-layers", "is layers of [model.predict_ahead] here");
       s.field(
            "weight", &Config::weight, "of the mean over the depths' losses, in what is trained on")
           .above(0)
-          .megatron("--mtp-loss-scaling-factor");
+          .also("--mtp-loss-scaling-factor", "is weight of [model.predict_ahead] here");
       model_fields::hidden(s);
-      s.slot("norm", &Config::norm, "normalisation of both, each with weights of its own")
-          .megatron("--normalization");
+      s.slot("norm", &Config::norm, "normalisation of both, each with weights of its own");
       s.slot("projection", &Config::projection, "from both to the features of a position");
     }
   };

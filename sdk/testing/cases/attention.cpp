@@ -147,6 +147,8 @@ void add_spans(Cases& cases, const AttentionSpec& causal) {
   add_size(cases, "a part of documents", {2, 150, 80, 4, 2, 24}, part, documents);
   add_size(cases, "documents in a window", size, window, documents);
   add_size(cases, "padding", size, full, padding);
+  add_size(cases, "padding, causal", size, causal, padding);
+  add_size(cases, "padding in a window", size, window, padding);
   // A batch of caches that are 1, 64 and 130 long, of which the last one token is new.
   AttentionSpec cached = full;
   cached.window = 50;

@@ -93,6 +93,8 @@ TEST(ReferenceAttention, QueriesHaveLimitsOfTheirOwn) {
   expect_near(limited(full, {2, 2, 4}, {1, 3, 9}), {0, 8, 0});  // none, two, none
   full.window = 2;
   expect_near(limited(full, {}, {0, 1, 3}), {1, 2, 8});
+  // A window counts from the query's own key, whatever `last` leaves of it.
+  expect_near(limited({.window = 2}, {}, {0, 0, 0}), {1, 1, 0});
   full.window = 0;
   full.key_offset = 10;  // limits are positions in the sample
   expect_near(limited(full, {0, 11, 13}, {10, 12, 99}), {1, 5, 9});
