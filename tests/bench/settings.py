@@ -3,8 +3,10 @@
 
     tests/bench/settings.py --row i --with parallel.gradient_dtype=bf16 \\
         --with "parallel.bucket_elements=1000000 check.replicas_every=0"
+    tests/bench/settings.py --row la --row le --with plain
 
-A word in capitals is a variable of the environment: --with GOMP_SPINCOUNT=1000000.
+A word in capitals is a variable of the environment: --with GOMP_SPINCOUNT=1000000. "plain" stands
+for LayerNorm, GELU and learned positions at equal FLOPs, in rows la to lf.
 Prints tokens a second and MiB of each, and the median over rounds of the ratio inside a round.
 """
 
@@ -23,17 +25,21 @@ def parse():
     keys = [row.key for row in train_step.ROWS]
     parser.add_argument("--row", action="append", choices=keys, required=True)
     parser.add_argument("--with", action="append", dest="changes", required=True,
-                        metavar="SETTINGS", help='"KEY=VALUE KEY=VALUE"; again for more tries')
+                        metavar="SETTINGS",
+                        help='"KEY=VALUE KEY=VALUE", or plain; again for more tries')
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5, help="timed steps of a measurement")
     parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--processor", action="store_true",
+                        help="one thread, and processor time instead of time")
     options = parser.parse_args()
-    options.processor, options.dropout = False, 0.0
+    options.dropout = 0.0
     return options
 
 
 def measure(row, change, options):
-    words = dict(word.split("=", 1) for word in change.split())
+    words = (train_step.PLAIN_SETTINGS if change == "plain"
+             else dict(word.split("=", 1) for word in change.split()))
     variables = {key: value for key, value in words.items() if key.isupper()}
     settings = {key: value for key, value in words.items() if key not in variables}
     before = dict(os.environ)

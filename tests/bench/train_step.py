@@ -2,10 +2,10 @@
 """Times whole training steps of Tessera against PyTorch, alternating round by round.
 
 Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step; or GPT-2 124M with 1024
-tokens) on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16 PyTorch runs under
-autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh
-process that runs warm-up steps and then timed ones; a round measures every row on both sides, and
-the next round swaps which side goes first.
+tokens), or a Llama as large, on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16
+PyTorch runs under autocast. Where it runs eager and compiled, the faster of the two counts. Every
+measurement is a fresh process that runs warm-up steps and then timed ones; a round measures every
+row on both sides, and the next round swaps which side goes first.
 """
 
 import argparse
@@ -46,17 +46,20 @@ class Row:
         return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
     def model(self):
-        return self.vocabulary, "experts" in self.shape, self.shape.get("load")
+        return (self.vocabulary, "experts" in self.shape, self.shape.get("load"),
+                self.shape.get("kv_heads"))
 
     def apart(self):
         """How far losses may be apart; where scores nearly tie, rounding changes the choice."""
         return 5e-3 if self.bf16 else 1e-3 if "experts" in self.shape else 1e-4
 
     def sides(self, wanted):
-        """PyTorch is compiled under autocast in one process, sharded where replicas are, and takes
-        the experts' products at once where there are experts; Megatron-Core's layer is measured
-        where all experts are on one rank and its router chooses them."""
-        has = {"torch": True, "tessera": True, "compiled": self.bf16 and self.peer == "gpt.py",
+        """PyTorch is compiled in one process, a GPT under autocast only. It is sharded where there
+        are replicas, and takes the experts' products at once where there are experts;
+        Megatron-Core's layer is measured where all experts are on one rank and its router chooses
+        them."""
+        has = {"torch": True, "tessera": True,
+               "compiled": self.peer == "llama.py" or (self.bf16 and self.peer == "gpt.py"),
                "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape,
                "megatron": self.peer == "gpt_experts.py" and "load" not in self.shape}
         return [side for side in wanted if has[side]]
@@ -68,6 +71,19 @@ BF16 = {"precision.compute": "bf16"}
 GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "batch": 1, "vocabulary": 50257}
 GPT2_SETTINGS = {"model.layers": 12, "model.hidden": 768, "model.heads": 12, "model.vocab": 50257,
                  "batch.sequence_length": 1024, "batch.global": 1, "batch.micro": 1}
+LLAMA = {"kv_heads": 2, "ffn": 1024}
+LLAMA_SETTINGS = {"model.tied_embeddings": False, "model.embedding.learned_positions": False,
+                  "model.block.norm.type": "rmsnorm", "model.head.norm.type": "rmsnorm",
+                  "model.block.attention.rotary.type": "default",
+                  "model.block.attention.kv_heads": LLAMA["kv_heads"],
+                  "model.block.mlp.type": "gated_mlp", "model.block.mlp.ffn": LLAMA["ffn"],
+                  **{f"model.block.{linear}.bias": False
+                     for linear in ("attention.qkv", "attention.proj", "mlp.up", "mlp.down")}}
+# Over those: the same FLOPs without what a Llama has and a GPT has not, but for grouped queries.
+PLAIN_SETTINGS = {"model.embedding.learned_positions": True,
+                  "model.block.norm.type": "layernorm", "model.head.norm.type": "layernorm",
+                  "model.block.attention.rotary.type": "none",
+                  "model.block.mlp.type": "mlp", "model.block.mlp.ffn": 3 * LLAMA["ffn"] // 2}
 EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
 EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
                    **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
@@ -92,6 +108,13 @@ ROWS = [
         {"parallel.data": 2, "batch.micro": 4, "optimizer.type": "distributed", **BF16},
         bf16=True),
     Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
+    Row("la", "Llama, 1 rank x 2 threads", 1, 2, "llama.py", LLAMA_SETTINGS, LLAMA),
+    Row("lb", "Llama, 2 ranks x 1 thread, tensor", 2, 1, "llama_tensor_parallel.py",
+        {"parallel.tensor": 2, **LLAMA_SETTINGS}, LLAMA),
+    Row("le", "Llama, bf16, 1 rank x 2 threads", 1, 2, "llama.py", {**LLAMA_SETTINGS, **BF16},
+        LLAMA, bf16=True),
+    Row("lf", "Llama, bf16, 2 ranks, tensor", 2, 1, "llama_tensor_parallel.py",
+        {"parallel.tensor": 2, **LLAMA_SETTINGS, **BF16}, LLAMA, bf16=True),
     Row("m", "8 experts, top 2, 1 rank x 2 threads", 1, 2, "gpt_experts.py", EXPERT_SETTINGS,
         EXPERTS),
     Row("n", "8 experts, 2 ranks x 1 thread, expert 2", 2, 1, "gpt_expert_parallel.py",
@@ -107,8 +130,8 @@ ROWS = [
 ]
 # Rows of one side.
 COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g"),
-            ("m", "a"), ("n", "m"), ("mb", "m"), ("nb", "mb"), ("mh", "m"),
-            ("nh", "mh")]
+            ("la", "a"), ("lb", "la"), ("le", "la"), ("lf", "le"),
+            ("m", "a"), ("n", "m"), ("mb", "m"), ("nb", "mb"), ("mh", "m"), ("nh", "mh")]
 
 
 @dataclass

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from loop import arguments, report, shape_of, train
+from loop import Shape, arguments, report, shape_of, train
 
 
 class Attention(nn.Module):
@@ -41,12 +41,14 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
+    attention_kind, mlp_kind, norm_kind = Attention, Mlp, nn.LayerNorm
+
     def __init__(self, shape):
         super().__init__()
-        self.norm1 = nn.LayerNorm(shape.hidden)
-        self.attention = Attention(shape)
-        self.norm2 = nn.LayerNorm(shape.hidden)
-        self.mlp = Mlp(shape)
+        self.norm1 = self.norm_kind(shape.hidden)
+        self.attention = self.attention_kind(shape)
+        self.norm2 = self.norm_kind(shape.hidden)
+        self.mlp = self.mlp_kind(shape)
         self.dropout = nn.Dropout(shape.dropout) if shape.dropout else nn.Identity()
 
     def forward(self, x):
@@ -55,18 +57,22 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
+    block_kind, learned_positions, tied = Block, True, True
+
     def __init__(self, shape):
         super().__init__()
         self.tokens = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.positions = nn.Parameter(torch.zeros(shape.sequence, shape.hidden))
+        if self.learned_positions:
+            self.positions = nn.Parameter(torch.zeros(shape.sequence, shape.hidden))
         self.dropout = nn.Dropout(shape.dropout) if shape.dropout else nn.Identity()
-        self.blocks = nn.Sequential(*[Block(shape) for _ in range(shape.layers)])
-        self.norm = nn.LayerNorm(shape.hidden)
+        self.blocks = nn.Sequential(*[self.block_kind(shape) for _ in range(shape.layers)])
+        self.norm = self.block_kind.norm_kind(shape.hidden)
+        if not self.tied:
+            self.head = nn.Embedding(shape.vocabulary, shape.hidden)
         self.initialise(shape)
 
     def initialise(self, shape):
         """Normal(0, 0.02), residual outputs divided by sqrt(2 layers)."""
-        nn.init.normal_(self.positions, std=0.02)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 residual = name.endswith(("attention.out.weight", "mlp.down.weight"))
@@ -76,18 +82,20 @@ class Gpt(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, tokens, targets):
-        x = self.dropout(self.tokens(tokens) + self.positions)
-        logits = self.norm(self.blocks(x)) @ self.tokens.weight.T
+        x = self.tokens(tokens)
+        x = self.dropout(x + self.positions if self.learned_positions else x)
+        head = self.tokens if self.tied else self.head
+        logits = self.norm(self.blocks(x)) @ head.weight.T
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def main():
-    options = arguments()
+def main(model_class=Gpt, shape_class=Shape):
+    options = arguments(shape_class)
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    shape = shape_of(options)
+    shape = shape_of(options, shape_class)
     with torch.device(options.device):  # initial values are made there
-        model = Gpt(shape)
+        model = model_class(shape)
     clip = lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0)
     report(train(options, shape, model, list(model.parameters()), clip))
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpt import Gpt
-from loop import arguments, report, shape_of, train
+from loop import Shape, arguments, report, shape_of, train
 
 
 class Copy(torch.autograd.Function):
@@ -70,10 +70,11 @@ class Rng:
         torch.set_rng_state(shared)
 
 
-def part(tensor, dim, sections=1):
-    """This rank's part of a tensor; each of the sections along the dimension is cut alone."""
+def part(tensor, dim, sizes=None):
+    """This rank's part of a tensor; sections of these sizes along the dimension are cut alone."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    cut = [piece.chunk(ranks, dim)[rank] for piece in tensor.detach().chunk(sections, dim)]
+    sections = tensor.detach().split(sizes or tensor.shape[dim], dim)
+    cut = [piece.chunk(ranks, dim)[rank] for piece in sections]
     return nn.Parameter(torch.cat(cut, dim).clone())
 
 
@@ -88,8 +89,8 @@ class Block(nn.Module):
         self.dropout = shape.dropout
         self.rng = rng
         self.norm1, self.norm2 = full.norm1, full.norm2
-        self.qkv_weight = part(full.attention.qkv.weight, 0, sections=3)
-        self.qkv_bias = part(full.attention.qkv.bias, 0, sections=3)
+        self.qkv_weight = part(full.attention.qkv.weight, 0, shape.hidden)
+        self.qkv_bias = part(full.attention.qkv.bias, 0, shape.hidden)
         self.out_weight = part(full.attention.out.weight, 1)
         self.out_bias = whole(full.attention.out.bias)
         self.up_weight = part(full.mlp.up.weight, 0)
@@ -152,7 +153,8 @@ class ParallelGpt(nn.Module):
         super().__init__()
         self.tokens = part(full.tokens.weight, 0)
         self.first = dist.get_rank() * self.tokens.shape[0]
-        self.positions = whole(full.positions)
+        self.positions = whole(full.positions) if full.learned_positions else None
+        self.head = self.tokens if full.tied else part(full.head.weight, 0)
         self.blocks = nn.Sequential(*[self.block(shape, block, rng) for block in full.blocks])
         self.norm = full.norm
         self.dropout = shape.dropout
@@ -165,10 +167,11 @@ class ParallelGpt(nn.Module):
         return F.embedding(local * mine, self.tokens) * mine.unsqueeze(-1)
 
     def forward(self, tokens, targets):
-        x = Reduce.apply(self.look_up(tokens)) + self.positions
+        x = Reduce.apply(self.look_up(tokens))
+        x = x if self.positions is None else x + self.positions
         x = F.dropout(x, self.dropout) if self.dropout else x
         x = Copy.apply(self.norm(self.blocks(x)))
-        logits = (x @ self.tokens.T).float()  # under autocast too, as its cross entropy takes them
+        logits = (x @ self.head.T).float()  # under autocast too, as its cross entropy takes them
         return CrossEntropy.apply(logits, targets, self.first)
 
     def complete_gradients(self):
@@ -190,14 +193,14 @@ def clip_by_global_norm(parameters, replicated, limit):
     torch._foreach_mul_(gradients, factor)
 
 
-def main(model_class=ParallelGpt):
-    options = arguments()
+def main(model_class=ParallelGpt, whole_class=Gpt, shape_class=Shape):
+    options = arguments(shape_class)
     torch.set_num_threads(options.threads)
     dist.init_process_group("gloo")
     torch.manual_seed(options.seed)
-    shape = shape_of(options)
+    shape = shape_of(options, shape_class)
     rng = Rng(options.seed + 1 + dist.get_rank(), shape.dropout > 0)
-    model = model_class(shape, Gpt(shape), rng)
+    model = model_class(shape, whole_class(shape), rng)
     parameters = list(model.parameters())
     replicated = model.replicated()
 
