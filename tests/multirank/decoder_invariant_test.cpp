@@ -1,21 +1,13 @@
 // A decoder as Llama has it (rotary positions, grouped queries, SwiGLU, RMSNorm, no biases) trains
 // to one loss curve under any layout.
-#include <gtest/gtest.h>
-
-#include "invariant_support.hpp"
-#include "layouts_support.hpp"
+#include "decoder_layouts_support.hpp"
 
 namespace tessera::testing {
 namespace decoder_invariant_test {
 
-const std::string kRows = "parallel.sequence_parallel=true";
-const Sets kTensor = {"parallel.tensor=2"};
-const Sets kContext = {"parallel.context=2"};
-const Sets kStages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+using namespace decoder_layouts;
 
-Sets method(std::string_view name) {
-  return {fmt::format("model.block.attention.context=\"{}\"", name)};
-}
+const Sets kStages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
 
 const Sets& llama() {
   static const Sets kModel = {"model.embedding.learned_positions=false",
@@ -45,12 +37,6 @@ const Sets kOther = {"model.block.attention.head_size=10",
 // Fewer keys than a chunk of positions has, than a rank has, and more.
 Sets window(i64 keys) { return {fmt::format("model.block.attention.window={}", keys)}; }
 const Sets kGeglu = {"model.block.mlp.activation=\"geglu\""};
-
-struct Row {
-  std::string name;
-  Sets sets;
-  Sets model = {};
-};
 
 std::vector<Row> rows() {
   return {{"tp2", kTensor},
@@ -90,26 +76,13 @@ std::vector<Row> rows() {
 
 class Decoder : public ::testing::TestWithParam<Row> {};
 
-TEST_P(Decoder, HasOneLossCurve) {
-  const Findings found =
-      check_invariant(plugins(), GetParam().sets, with(llama(), GetParam().model));
-  EXPECT_TRUE(found.none()) << text(found);
-}
+TEST_P(Decoder, HasOneLossCurve) { expect_one_loss_curve(llama(), GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Decoder, ::testing::ValuesIn(rows()), [](const auto& info) {
-  return info.param.name;
-});
+INSTANTIATE_TEST_SUITE_P(Layouts, Decoder, ::testing::ValuesIn(rows()), name_of);
 
 class DecoderIn16Bits : public ::testing::TestWithParam<Row> {};
 
-TEST_P(DecoderIn16Bits, IsAsNearAsOneRank) {
-  const Findings found = check_narrow(plugins(),
-                                      {"bf16", "cpu"},
-                                      GetParam().sets,
-                                      Rounding::other,
-                                      with(llama(), GetParam().model));
-  EXPECT_TRUE(found.none()) << text(found);
-}
+TEST_P(DecoderIn16Bits, IsAsNearAsOneRank) { expect_as_near_as_one_rank(llama(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Layouts,
                          DecoderIn16Bits,
@@ -117,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                                            Row{"cp2", kContext},
                                            Row{"cp2_other", kContext, kOther},
                                            Row{"window_cp2", kContext, window(3)}),
-                         [](const auto& info) { return info.param.name; });
+                         name_of);
 
 }  // namespace decoder_invariant_test
 }  // namespace tessera::testing

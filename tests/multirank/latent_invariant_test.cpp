@@ -1,19 +1,10 @@
 // A decoder with latent attention, as DeepSeek has it, trains to one loss curve under any layout.
-#include <gtest/gtest.h>
-
-#include "invariant_support.hpp"
-#include "layouts_support.hpp"
+#include "decoder_layouts_support.hpp"
 
 namespace tessera::testing {
 namespace latent_invariant_test {
 
-const std::string kRows = "parallel.sequence_parallel=true";
-const Sets kTensor = {"parallel.tensor=2"};
-const Sets kContext = {"parallel.context=2"};
-
-Sets method(std::string_view name) {
-  return {fmt::format("model.block.attention.context=\"{}\"", name)};
-}
+using namespace decoder_layouts;
 
 // Values narrower than keys, and a latent of queries.
 const Sets& latent() {
@@ -45,12 +36,6 @@ const Sets kOther = {"model.block.attention.q_latent=\"none\"",
                      "model.block.attention.rotary.factor=4.0",
                      "model.block.attention.rotary.original_positions=8"};
 
-struct Row {
-  std::string name;
-  Sets sets;
-  Sets model = {};
-};
-
 std::vector<Row> rows() {
   return {{"tp2", kTensor},
           {"tp2_sp", with(kTensor, {kRows})},
@@ -75,25 +60,14 @@ std::vector<Row> rows() {
 
 class LatentDecoder : public ::testing::TestWithParam<Row> {};
 
-TEST_P(LatentDecoder, HasOneLossCurve) {
-  const Findings found =
-      check_invariant(plugins(), GetParam().sets, with(latent(), GetParam().model));
-  EXPECT_TRUE(found.none()) << text(found);
-}
+TEST_P(LatentDecoder, HasOneLossCurve) { expect_one_loss_curve(latent(), GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, LatentDecoder, ::testing::ValuesIn(rows()), [](const auto& info) {
-  return info.param.name;
-});
+INSTANTIATE_TEST_SUITE_P(Layouts, LatentDecoder, ::testing::ValuesIn(rows()), name_of);
 
 class LatentDecoderIn16Bits : public ::testing::TestWithParam<Row> {};
 
 TEST_P(LatentDecoderIn16Bits, IsAsNearAsOneRank) {
-  const Findings found = check_narrow(plugins(),
-                                      {"bf16", "cpu"},
-                                      GetParam().sets,
-                                      Rounding::other,
-                                      with(latent(), GetParam().model));
-  EXPECT_TRUE(found.none()) << text(found);
+  expect_as_near_as_one_rank(latent(), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts,
@@ -101,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                          ::testing::Values(Row{"tp2_sp", with(kTensor, {kRows})},
                                            Row{"cp2", kContext},
                                            Row{"cp2_other", kContext, kOther}),
-                         [](const auto& info) { return info.param.name; });
+                         name_of);
 
 }  // namespace latent_invariant_test
 }  // namespace tessera::testing
