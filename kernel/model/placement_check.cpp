@@ -42,19 +42,48 @@ PlacementCheck::Bytes PlacementCheck::bytes_of(const TensorArg& tensor) {
   return {begin, begin + elements * dtype_size(tensor.dtype)};
 }
 
-// Integers are row ids and routing: they come from the host, which writes memory unseen.
-bool PlacementCheck::differs(const TensorArg& tensor) const {
-  if (!tensor || !is_floating(tensor.dtype)) return false;
-  const Bytes bytes = bytes_of(tensor);
+// The bytes of a view without those of its gaps, which belong to other values: a slice of features
+// has a run for each row.
+std::vector<PlacementCheck::Bytes> PlacementCheck::runs_of(const TensorArg& tensor) {
+  if (tensor.elements() == 0) return {};
+  int outer = tensor.rank;  // dimensions before the dense ones
+  i64 run = 1;
+  while (outer > 0 && (tensor.shape[outer - 1] == 1 || tensor.strides[outer - 1] == run)) {
+    run *= tensor.shape[--outer];
+  }
+  std::vector<i64> begins = {0};  // in elements
+  for (int i = 0; i < outer; ++i) {
+    if (tensor.strides[i] == 0) continue;  // the same bytes again
+    std::vector<i64> next;
+    next.reserve(begins.size() * static_cast<std::size_t>(tensor.shape[i]));
+    for (const i64 begin : begins) {
+      for (i64 k = 0; k < tensor.shape[i]; ++k) next.push_back(begin + k * tensor.strides[i]);
+    }
+    begins = std::move(next);
+  }
+  const auto* address = static_cast<const char*>(tensor.address);
+  const i64 size = dtype_size(tensor.dtype);
+  std::vector<Bytes> runs;
+  runs.reserve(begins.size());
+  for (const i64 begin : begins) {
+    runs.push_back({address + begin * size, address + (begin + run) * size});
+  }
+  return runs;
+}
+
+bool PlacementCheck::differs(Bytes bytes) const {
   const auto after = differ_.lower_bound(bytes.end);
   return after != differ_.begin() && std::prev(after)->second > bytes.begin;
 }
 
+// Integers are row ids and routing: they come from the host, which writes memory unseen.
+bool PlacementCheck::differs(const TensorArg& tensor) const {
+  if (!tensor || !is_floating(tensor.dtype) || !differs(bytes_of(tensor))) return false;
+  return std::ranges::any_of(runs_of(tensor), [&](Bytes run) { return differs(run); });
+}
+
 void PlacementCheck::set(const TensorArg& tensor, bool differs) {
-  const Bytes bytes = bytes_of(tensor);
-  // A view with gaps does not determine the bytes between its elements.
-  const bool all = bytes.end - bytes.begin == tensor.bytes();
-  if (all || differs) set(bytes, differs);
+  for (const Bytes run : runs_of(tensor)) set(run, differs);
 }
 
 void PlacementCheck::set(Bytes bytes, bool differs) {
@@ -67,7 +96,17 @@ void PlacementCheck::set(Bytes bytes, bool differs) {
     if (begin < bytes.begin) differ_[begin] = bytes.begin;
     if (end > bytes.end) at = std::next(differ_.emplace(bytes.end, end).first);
   }
-  if (differs) differ_[bytes.begin] = bytes.end;
+  if (!differs) return;
+  // Runs that touch become one: a tensor that was written row by row is one range again.
+  if (at != differ_.end() && at->first == bytes.end) {
+    bytes.end = at->second;
+    at = differ_.erase(at);
+  }
+  if (at != differ_.begin() && std::prev(at)->second == bytes.begin) {
+    std::prev(at)->second = bytes.end;
+  } else {
+    differ_.emplace_hint(at, bytes.begin, bytes.end);
+  }
 }
 
 // A bucket of gradients that is sent in another dtype holds parameters of both sorts.

@@ -35,6 +35,8 @@ class PlacementCheck {
     const char *begin, *end;
   };
   static Bytes bytes_of(const TensorArg& tensor);
+  static std::vector<Bytes> runs_of(const TensorArg& tensor);
+  bool differs(Bytes bytes) const;
   bool differs(const TensorArg& tensor) const;
   void set(const TensorArg& tensor, bool differs);
   void set(Bytes bytes, bool differs);
