@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from adamw_steps import compare_steps
 from hugging_face import Failed, compare_logits, one_model, same_bits, same_function, tessera, words
 
 import torch
@@ -309,7 +310,9 @@ def main():
                 folder.mkdir()
                 model = random_model(seed, family, **settings)
                 shown = {k: v["rope_type"] if type(v) is dict else v for k, v in settings.items()}
-                one_model(program, folder, model, f"{family}, {words(shown)}", family)
+                what = f"{family}, {words(shown)}"
+                one_model(program, folder, model, what, family)
+                compare_steps(program, folder, model, what)
                 same_keys(model, folder / "back")
         kinds_of_positions(program, Path(name))
         as_another_family(program, Path(name))
