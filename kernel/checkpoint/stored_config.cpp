@@ -40,8 +40,9 @@ StoredParameters parameters_in(const fs::path& folder, const CheckpointIndex& in
 
 Config stored_config(const fs::path& folder,
                      const CheckpointIndex& index,
-                     const std::vector<std::string>& sets) {
-  return Config::stored(index.info.config, (folder / kIndexName).string(), sets);
+                     const std::vector<std::string>& sets,
+                     const ConfigText& command) {
+  return Config::stored(index.info.config, (folder / kIndexName).string(), sets, command);
 }
 
 Resolved resolve_stored(const fs::path& folder,

@@ -207,9 +207,11 @@ Config Config::parse(const std::string& text,
 
 Config Config::stored(const std::string& text,
                       const std::string& name,
-                      const std::vector<std::string>& sets) {
+                      const std::vector<std::string>& sets,
+                      const ConfigText& command) {
   ConfigReader reader;
   reader.add_stored(text, name);
+  if (!command.text.empty()) reader.add_text(command.text, command.name, fs::current_path(), "");
   for (const std::string& set : sets) reader.add_set(set);
   return reader.take();
 }

@@ -17,6 +17,11 @@ struct TypeChange {
   Value value;
 };
 
+/// TOML that is in no file; `name` is where errors say it is.
+struct ConfigText {
+  std::string name, text;
+};
+
 /// What files and --set say, merged, with the origin of everything; not yet checked by schemas.
 class Config {
  public:
@@ -29,10 +34,12 @@ class Config {
                       const std::string& name = "text",
                       const std::vector<std::string>& sets = {});
   /// The same for a text that somebody else may have written, as in a checkpoint: it includes no
-  /// files, and folders of plugins that it names are not in plugin_path().
+  /// files, and folders of plugins that it names are not in plugin_path(). `command`: what the
+  /// command that reads it says, before `sets`.
   static Config stored(const std::string& text,
                        const std::string& name,
-                       const std::vector<std::string>& sets = {});
+                       const std::vector<std::string>& sets = {},
+                       const ConfigText& command = {});
 
   const ConfigTree& tree() const { return *tree_; }
   const std::vector<ConfigSource>& sources() const { return sources_; }

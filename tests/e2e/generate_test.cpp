@@ -40,9 +40,13 @@ class Generate : public ::testing::Test {
     return run_tessera(more);
   }
   ProcessResult run_file(const std::string& file, std::vector<std::string> more) const {
-    more.insert(
-        more.begin(),
-        {"generate", "--checkpoint", run_.at("run"), "--prompts", run_.at(file), "--tokens", "12"});
+    more.insert(more.end(), {"--tokens", "12"});
+    return only(file, more);
+  }
+  // Without what is drawn.
+  ProcessResult only(const std::string& file, std::vector<std::string> more) const {
+    more.insert(more.begin(),
+                {"generate", "--checkpoint", run_.at("run"), "--prompts", run_.at(file)});
     return run_tessera(more);
   }
   nlohmann::json object(std::vector<std::string> more) const {
@@ -138,6 +142,11 @@ TEST_F(Generate, SamplesAsToldAndRefusesTheRest) {
   EXPECT_THAT(run({"--stop", ""}), Exits(2, "--stop \"\": at least one character"));
   EXPECT_EQ(run({"--json", "--ids"}).exit_code, 2);
   EXPECT_EQ(run({"--json", "--logits"}).exit_code, 2);
+  // What draws tokens says nothing of those that are only shown.
+  for (const char* shows : {"--ids", "--logits"}) {
+    EXPECT_THAT(run({shows}), Exits(2, fmt::format("--tokens excludes {}", shows)));
+  }
+  EXPECT_THAT(run({"--set", "device.type=\"none\""}), Exits(2, "--set #1"));
 }
 
 // Lines of text, without their ends.
@@ -178,9 +187,9 @@ TEST_F(Generate, IdsAndLogitsOfSeveralPromptsAreAnArrayALine) {
                     R"({"prompt": "the\nx"})"
                     "\r\n"
                     R"({"prompt": "a"})");
-  EXPECT_EQ(run_file("prompts.jsonl", {"--ids"}).out, "[256,101,10,120]\n[97]\n");
+  EXPECT_EQ(only("prompts.jsonl", {"--ids"}).out, "[256,101,10,120]\n[97]\n");
   const std::vector<std::string> both =
-      lines(run_file("prompts.jsonl", {"--logits", "--batch", "1"}).out);
+      lines(only("prompts.jsonl", {"--logits", "--batch", "1"}).out);
   ASSERT_EQ(both.size(), 2U);
   const auto logits = [&](const std::string& prompt) {
     const ProcessResult one =
@@ -189,7 +198,7 @@ TEST_F(Generate, IdsAndLogitsOfSeveralPromptsAreAnArrayALine) {
   };
   EXPECT_EQ(both[0], logits("the\nx"));
   EXPECT_EQ(both[1], logits("a"));
-  EXPECT_EQ(lines(run_file("prompts.jsonl", {"--logits"}).out).size(), 2U);
+  EXPECT_EQ(lines(only("prompts.jsonl", {"--logits"}).out).size(), 2U);
 }
 
 TEST_F(Generate, WhatIsWrongWithAFileOfPromptsIsNamed) {

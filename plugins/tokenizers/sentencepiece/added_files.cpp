@@ -29,8 +29,7 @@ void require_piece(const fs::path& place, const Json& text, const Json& id, cons
   if (known) return;
   fail_config(
       "tokenizer.path: {} makes {} the token {}, which it is not in {}: this tokenizer has no "
-      "tokens "
-      "but those of the model",
+      "tokens but those of the model",
       place.string(),
       written_plain(text.dump()),
       written_plain(id.dump()),
