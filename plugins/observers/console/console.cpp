@@ -198,10 +198,15 @@ void Console::do_on(const MemoryUse& use) {
 
 void Console::do_on(const Validation& validation) {
   if (run_.json) {
-    return print(
-        event("validation").add("step", validation.step).add("val_loss", validation.loss).text());
+    Json told = event("validation").add("step", validation.step).add("val_loss", validation.loss);
+    for (const auto& [name, value] : validation.measured) told.add(name, value);
+    return print(told.text());
   }
-  print(fmt::format("{}  validation loss {:.4f}", label(validation.step), validation.loss));
+  std::string text = fmt::format("validation loss {:.4f}", validation.loss);
+  for (const auto& [name, value] : validation.measured) {
+    text += fmt::format(", {} {:.6g}", name, value);
+  }
+  print(fmt::format("{}  {}", label(validation.step), text));
 }
 
 void Console::do_on(const Saved& saved) {

@@ -61,6 +61,7 @@ void Metrics::do_on(const Validation& validation) {
     waiting_ = true;
   }
   line_.add("val_loss", validation.loss);
+  for (const auto& [name, value] : validation.measured) line_.add(name, value);
   if (!waiting_) file_->replace_last(line_.text());  // a checkpoint of the step came first
 }
 
