@@ -30,7 +30,8 @@ class Ramps final : public Dataset {
         length_(arguments.sequence_length),
         vocabulary_(arguments.tokenizer->vocabulary()),
         keys_{random_key(arguments.seed, "ramps.train"),
-              random_key(arguments.seed, "ramps.validation")} {
+              random_key(arguments.seed, "ramps.validation"),
+              random_key(arguments.seed, "ramps.test")} {
     if (vocabulary_ < 2) fail_config("data.type = \"ramps\" needs a vocabulary of two or more");
   }
 
@@ -45,7 +46,7 @@ class Ramps final : public Dataset {
 
   // A function of set and ordinal. Ordinals go on beyond the first epoch.
   void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override {
-    const u64 key = keys_[set == SampleSet::train ? 0 : 1];
+    const u64 key = keys_[static_cast<int>(set)];
     const Philox::Words words =
         Philox::words(key, {static_cast<u32>(ordinal % size(set)), 0, 0, 0});
     const i64 first = words[0] % vocabulary_, rise = 1 + words[1] % config_.steepest;
@@ -69,7 +70,7 @@ class Ramps final : public Dataset {
  private:
   Config config_;
   i64 length_, vocabulary_;
-  u64 keys_[2];
+  u64 keys_[3];  // by set
 };
 
 }  // namespace

@@ -103,6 +103,18 @@ struct GenerateOptions {
   std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
 };
 
+struct EvalOptions {
+  std::string task;        ///< type of the evaluation
+  std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
+  std::string data;        ///< file that it reads
+  i64 batch = 8;           ///< texts of a microbatch
+  i64 ranks = 1;
+  bool json = false;
+  std::vector<std::string> keys;  ///< of the evaluation: "--window", "1024"
+  std::vector<std::string> path;  ///< more plugin folders
+  std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
+};
+
 struct CheckpointOptions {
   enum Action { list, verify } action = list;
   std::string folder;
@@ -134,6 +146,7 @@ struct ConvertOptions {
   std::vector<std::string> path;      ///< plugin folders searched before all others
 };
 
+int run_eval(const EvalOptions& options);
 int run_ranks(const RanksOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_plugins_list(const PluginsOptions& options);

@@ -26,7 +26,15 @@ inline constexpr const char* kPromptsFooter =
     "FILE has one prompt a line, UTF-8, none of them empty. Where its name ends in .jsonl, each\n"
     "line is an object {\"prompt\": \"...\"}, whose text may have several lines. Texts print in\n"
     "the order of the file, each when it and those before it are complete. What --seed draws for\n"
-    "a text depends on its place in the file, and not on --batch.\n"
+    "a text depends on its place in the file, and not on --batch. The text and tokens of --json\n"
+    "are what was added to the prompt.\n"
+    "\n";
+
+inline constexpr const char* kEvalFooter =
+    "Keys of the evaluation are given as --KEY VALUE: --window 1024 (tessera plugins show\n"
+    "evaluation/TASK lists them). --ranks N shares the texts out to N ranks; --set "
+    "parallel.tensor,\n"
+    "pipeline or context cut the model in place of that. Results do not depend on either.\n"
     "\n";
 
 inline constexpr const char* kDiffFooter =

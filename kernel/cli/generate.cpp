@@ -1,22 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "kernel/checkpoint/folders.hpp"
-#include "kernel/checkpoint/index.hpp"
-#include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/joined_rank.hpp"
 #include "kernel/cli/prompts.hpp"
+#include "kernel/cli/stored_model.hpp"
 #include "kernel/cli/text_printer.hpp"
-#include "kernel/launch/environment.hpp"
-#include "kernel/launch/launcher.hpp"
-#include "kernel/launch/open_plugins.hpp"
-#include "kernel/system/limits.hpp"
 #include "kernel/train/run/generator.hpp"
 #include "kernel/train/run/growing_text.hpp"
 #include "kernel/train/run/text_batch.hpp"
@@ -29,27 +21,30 @@ namespace tessera {
 namespace {
 
 // One sample, cut over `tensor` alone, whatever the model was trained on.
-std::vector<std::string> settings(const GenerateOptions& options) {
-  std::vector<std::string> sets = {fmt::format("parallel.tensor={}", options.ranks),
-                                   "parallel.pipeline=1",
-                                   "parallel.context=1",
-                                   "parallel.data=1",
-                                   "parallel.expert=1",
-                                   "parallel.expert_tensor=\"auto\"",
-                                   fmt::format("comm.ranks={}", options.ranks),
-                                   "batch.global=1",
-                                   "batch.micro=1",
-                                   "parallel.sequence_parallel=false",
-                                   "graph.type=\"" + RunConfig().graph.type + "\"",
-                                   "check.graphs_every=0",
-                                   "placement.layout=\"\"",
-                                   "placement.first=\"auto\"",
-                                   "placement.last=\"auto\"",
-                                   "placement.count_embedding=false",
-                                   "placement.count_head=false",
-                                   "schedule.type=\"" + RunConfig().schedule.type + "\""};
-  sets.insert(sets.end(), options.sets.begin(), options.sets.end());
-  return sets;
+ConfigText one_sample(const GenerateOptions& options) {
+  const RunConfig plain;
+  return {"tessera generate",
+          fmt::format("parallel.tensor = {0}\n"
+                      "parallel.pipeline = 1\n"
+                      "parallel.context = 1\n"
+                      "parallel.data = 1\n"
+                      "parallel.expert = 1\n"
+                      "parallel.expert_tensor = \"auto\"\n"
+                      "parallel.sequence_parallel = false\n"
+                      "comm.ranks = {0}\n"
+                      "batch.global = 1\n"
+                      "batch.micro = 1\n"
+                      "graph.type = \"{1}\"\n"
+                      "check.graphs_every = 0\n"
+                      "placement.layout = \"\"\n"
+                      "placement.first = \"auto\"\n"
+                      "placement.last = \"auto\"\n"
+                      "placement.count_embedding = false\n"
+                      "placement.count_head = false\n"
+                      "schedule.type = \"{2}\"\n",
+                      options.ranks,
+                      plain.graph.type,
+                      plain.schedule.type)};
 }
 
 using Tokens = std::vector<std::vector<i32>>;
@@ -96,50 +91,30 @@ void grow(
                 printer ? printer->events() : TextEvents());
 }
 
-// What is asked for, and of what model. The same on every rank.
-struct Request {
-  std::vector<Prompt> prompts;
-  std::filesystem::path folder;
-  Opened opened;
-  i64 places = 1;
-
-  explicit Request(const GenerateOptions& options) : prompts(read_prompts(options)) {
-    check_sampling(options.sampling);
-    for (const std::string& stop : options.stops) {
-      if (stop.empty()) fail_config("--stop \"\": at least one character");
-    }
-    folder = newest_checkpoint(options.checkpoint);
-    const CheckpointIndex index = read_index(folder);
-    const Config config = stored_config(folder, index, settings(options));
-    opened.plugins = open_plugins(options.path, config);
-    opened.config = resolve_stored(folder, index, config, *opened.plugins);
-    places = std::min(options.batch, static_cast<i64>(prompts.size()));
+std::vector<Prompt> read(const GenerateOptions& options) {
+  check_sampling(options.sampling);
+  for (const std::string& stop : options.stops) {
+    if (stop.empty()) fail_config("--stop \"\": at least one character");
   }
-  RunSetup setup(i64 world) const {
-    return derive_setup(opened.config, *opened.plugins, world, DataUse::none);
-  }
-  // Each rank reads them by itself: a run may have saved meanwhile.
-  std::vector<Fact> facts() const {
-    std::string texts;
-    for (const Prompt& prompt : prompts) texts += prompt.text + '\0';
-    return {{"checkpoint", folder.string()}, {"prompts", texts}};
-  }
-};
+  return read_prompts(options);
+}
 
 // Rank 0 prints; the others compute with it.
-void write_texts(const Request& request,
+void write_texts(const StoredModel& model,
                  const RunSetup& setup,
                  const RankIdentity& identity,
+                 const std::vector<Prompt>& prompts,
                  const GenerateOptions& options,
                  const RankFailed& failed) {
-  Generator generator(setup, request.folder.string(), identity, request.places);
-  Tokens tokens = encode(*setup.tokenizer, request.prompts);
+  const i64 places = std::min(options.batch, static_cast<i64>(prompts.size()));
+  Generator generator(setup, model.folder.string(), identity, places);
+  Tokens tokens = encode(*setup.tokenizer, prompts);
   const bool prints = identity.rank == 0;
   try {
     if (options.logits) {
-      print_logits(generator.sampler(), request.places, tokens, prints);
+      print_logits(generator.sampler(), places, tokens, prints);
     } else {
-      grow(generator, request.places, tokens, options, prints);
+      grow(generator, places, tokens, options, prints);
     }
   } catch (const std::exception& error) {
     failed(error);
@@ -148,61 +123,40 @@ void write_texts(const Request& request,
   }
 }
 
-int join(const GenerateOptions& options, const RankEnvironment& environment) {
-  std::optional<Request> request;
-  RankWork work;
-  work.open = [&] { return request.emplace(options).opened; };
-  work.begin = [](const Opened&) { return std::string(); };
-  work.run = [&](const Opened& opened, RankIdentity& identity, const RankFailed& failed) {
-    plane_of(opened, identity).same(request->facts(), "start again: it has changed meanwhile");
-    const RunSetup setup = request->setup(identity.world);
-    choose_links(opened, setup, identity);
-    write_texts(*request, setup, identity, options, failed);
-    return 0;
-  };
-  return join_ranks(environment, work);
-}
-
-// What can be known to be wrong before ranks start.
-void check(const Request& request, const RunSetup& setup, int threads) {
-  const i64 ranks = setup.layout.world;
-  if (ranks > 1) {
-    if (setup.layout.tensor != ranks) {
-      fail_config("--ranks {} cuts the model over parallel.tensor alone, which --set made {}",
-                  ranks,
-                  setup.layout.tensor);
-    }
-    check_processors(request.opened, ranks);
-    check_units(request.opened, ranks);
-  }
-  require_threads(threads);
-  if (ranks > 1) check_generation(setup, request.folder.string(), threads);
-}
-
 }  // namespace
 
 int run_generate(const GenerateOptions& options) {
-  const auto environment = detect_environment();
-  if (environment && environment->own) return join(options, *environment);
-
-  const Request request(options);
-  const RunSetup setup = request.setup(options.ranks);
-  const Tokens tokens = encode(*setup.tokenizer, request.prompts);
-  if (options.ids) {
-    for (const std::vector<i32>& ids : tokens) print_now(ids_json(ids).text() + "\n");
-    return 0;
-  }
-  const int threads = rank_threads(request.opened.config.run.device, options.ranks);
-  check(request, setup, threads);
-  if (options.ranks > 1) {
-    return launch_ranks(options.ranks,
-                        program_arguments(),
-                        {.threads = threads,
-                         .stuck_after = seconds(request.opened.config.run.comm.timeout_s),
-                         .stopping = ""});
-  }
-  write_texts(request, setup, {.threads = threads}, options, [](const std::exception&) {});
-  return 0;
+  std::vector<Prompt> prompts;
+  StoredCommand command{.doing = "generate", .ranks = options.ranks};
+  command.open = [&] {
+    prompts = read(options);
+    return StoredModel(options.checkpoint, options.path, options.sets, one_sample(options));
+  };
+  command.facts = [&]() -> std::vector<Fact> {
+    std::string texts;
+    for (const Prompt& prompt : prompts) texts += prompt.text + '\0';
+    return {{"prompts", texts}};
+  };
+  command.before = [&](const StoredModel&, const RunSetup& setup) {
+    const Tokens tokens = encode(*setup.tokenizer, prompts);
+    if (options.ids) {
+      for (const std::vector<i32>& ids : tokens) print_now(ids_json(ids).text() + "\n");
+      return true;
+    }
+    if (options.ranks > 1 && setup.layout.tensor != options.ranks) {
+      fail_config("--ranks {} cuts the model over parallel.tensor alone, which --set made {}",
+                  options.ranks,
+                  setup.layout.tensor);
+    }
+    return false;
+  };
+  command.work = [&](const StoredModel& model,
+                     const RunSetup& setup,
+                     const RankIdentity& identity,
+                     const RankFailed& failed) {
+    write_texts(model, setup, identity, prompts, options, failed);
+  };
+  return run_stored(command);
 }
 
 }  // namespace tessera

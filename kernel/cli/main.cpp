@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
                          .plan = run_plan,
                          .calibrate = run_calibrate,
                          .generate = run_generate,
+                         .eval = run_eval,
                          .checkpoint = run_checkpoint,
                          .checkpoint_diff = run_checkpoint_diff,
                          .checkpoint_export = run_checkpoint_export,

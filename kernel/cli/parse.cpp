@@ -1,23 +1,10 @@
-// The only file that includes CLI11: what the command line looks like.
 #include "kernel/cli/parse.hpp"
+
 #include "kernel/cli/footers.hpp"
+#include "kernel/cli/parse_models.hpp"
 #include "kernel/cli/show.hpp"
-
-#include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <utility>
-
-#include "kernel/config/home_path.hpp"
 #include "kernel/config/version.hpp"
-#include "kernel/launch/environment.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/launch/starvation_watch.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/crash_watch.hpp"
@@ -36,90 +23,6 @@ int failed(const Error& error) {
   show_error("{}\n", with_limit(error).what());
   return error.exit_code();
 }
-
-// A subcommand with its options, which live as long as the parser, and what to do when it is
-// chosen.
-struct Program {
-  CLI::App app{"Trains transformer language models; every part is a plugin, chosen by name."};
-  std::function<int()> chosen;
-
-  // Makes a command that only looks: it starts no process, except to ask a driver for its units.
-  template <class Options>
-  std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
-    return add<Options>(command, run);
-  }
-
-  // Makes a command that computes, which the system may kill because memory ran out.
-  template <class Options>
-  std::shared_ptr<Options> choose_work(CLI::App* command, int (*run)(const Options&)) {
-    return add<Options>(command, [run](const Options& options) {
-      std::optional<StarvationWatch> watch;
-      if (std::getenv(kReportVariable) == nullptr) watch.emplace();  // its launcher would see it
-      return run(options);
-    });
-  }
-
- private:
-  template <class Options, class Run>
-  std::shared_ptr<Options> add(CLI::App* command, Run run) {
-    auto options = std::make_shared<Options>();
-    command->callback([this, options, run] { chosen = [options, run] { return run(*options); }; });
-    return options;
-  }
-};
-
-// A word of the command line that is a path: a shell leaves the ~ of --out=~/x as it is.
-template <class T>
-CLI::Option* add_path(CLI::App* command, std::string name, T& value, std::string doc = "") {
-  const auto expand = [](const std::string& text) {
-    try {
-      return expand_home(text);
-    } catch (const ConfigError& error) {
-      throw CLI::ValidationError(error.what());
-    }
-  };
-  return command->add_option(std::move(name), value, std::move(doc))->transform(expand);
-}
-
-// Folders of plugins.
-void add_plugin_folders(CLI::App* command, std::vector<std::string>& folders) {
-  add_path(command, "--path", folders, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
-}
-
-void add_files(CLI::App* command, std::vector<std::string>& files) {
-  add_path(command, "FILES", files, "configuration files, later ones over earlier ones")
-      ->required();
-}
-
-void add_sets(CLI::App* command, std::vector<std::string>& sets) {
-  command
-      ->add_option(
-          "--set", sets, "overrides one key of the configuration; repeatable; VALUE as in TOML")
-      ->allow_extra_args(false)
-      ->option_text("KEY=VALUE ...");
-}
-
-// CLI11 reads -1 into an unsigned number, and the text of its own check speaks of doubles.
-std::string not_negative(const std::string& text) {
-  return text.starts_with("-") ? text + " is negative" : std::string();
-}
-
-// CLI11 reads a number that is too large as the largest one.
-std::string fits_64_bits(const std::string& text) {
-  u64 value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  return read.ec == std::errc::result_out_of_range ? text + " does not fit into 64 bits"
-                                                   : std::string();
-}
-
-std::string finite(const std::string& text) {
-  const double value = std::strtod(text.c_str(), nullptr);
-  return std::isfinite(value) ? std::string() : text + " is not a finite number";
-}
-
-std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : std::string(); }
 
 void add_train(Program& program, int (*run)(const TrainOptions&)) {
   CLI::App* command = program.app.add_subcommand("train", "Train as configured");
@@ -205,166 +108,6 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
       ->check(not_empty);
   command->add_option("--name", o->name, "name of the table in reports")->check(not_empty);
   add_plugin_folders(command, o->path);
-}
-
-// Texts that grow together.
-constexpr i64 kMostTexts = 4096;
-
-void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
-  CLI::App* command =
-      program.app.add_subcommand("generate", "Continue a text with a trained model");
-  const auto o = program.choose_work(command, run);
-  add_path(command, "--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
-      ->required();
-  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "text to continue");
-  CLI::Option* prompts =
-      add_path(command, "--prompts", o->prompts, "file with texts to continue (below)")
-          ->check(not_empty)
-          ->excludes(prompt)
-          ->option_text("FILE");
-  command
-      ->add_option("--batch",
-                   o->batch,
-                   "continue N of them together; the memory of what layers keep of earlier tokens "
-                   "is N times that of a text of sequence_length tokens")
-      ->check(CLI::Range(i64{1}, kMostTexts))
-      ->needs(prompts)
-      ->option_text("N [8]");
-  command
-      ->add_option("--ranks",
-                   o->ranks,
-                   "cut the model over tensor: N processes of this host compute together, each "
-                   "with a part of it")
-      ->check(CLI::Range(i64{1}, kMostOnAxis))
-      ->option_text("N [1]");
-  command->add_option("--tokens", o->tokens, "tokens to add")
-      ->check(CLI::Range(i64{1}, i64{1} << 31))
-      ->capture_default_str();
-  Sampling& s = o->sampling;
-  command->add_option("--temperature", s.temperature, "0: always the most likely token")
-      ->check(not_negative)
-      ->check(finite)
-      ->capture_default_str();
-  command->add_option("--top-k", s.top_k, "only the K most likely tokens [all]")->option_text("K");
-  command
-      ->add_option("--top-p", s.top_p, "only the fewest of the most likely with probability P [1]")
-      ->option_text("P");
-  command
-      ->add_option("--min-p", s.min_p, "no token less likely than P times the most likely one [0]")
-      ->option_text("P");
-  command
-      ->add_option("--repetition-penalty",
-                   s.repetition_penalty,
-                   "makes tokens that the text has less likely, above 1 [1]")
-      ->option_text("X");
-  command->add_option("--stop", o->stops, "end before this text; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("TEXT");
-  command->add_flag("--ignore-eos", o->ignore_eos, "go on after a token that ends a text");
-  command->add_option("--seed", s.seed, "seed of the sampling")
-      ->check(not_negative)
-      ->check(fits_64_bits)
-      ->capture_default_str();
-  CLI::Option* json = command->add_flag("--json",
-                                        o->json,
-                                        "print an object for each prompt, on a line: prompt, text, "
-                                        "tokens, end (eos, stop or length)");
-  command
-      ->add_flag("--logits",
-                 o->logits,
-                 "only print the next token's logits, as a JSON array for each prompt")
-      ->excludes(
-          command
-              ->add_flag("--ids", o->ids, "only print the tokens, as a JSON array for each prompt")
-              ->excludes(json))
-      ->excludes(json);
-  add_plugin_folders(command, o->path);
-  add_sets(command, o->sets);
-  command->footer(std::string(kPromptsFooter) + kStoredFooter);
-}
-
-void add_checkpoint(Program& program, const Commands& commands) {
-  CLI::App* command = program.app.add_subcommand(
-      "checkpoint", "List, verify, compare, export and reshard checkpoints");
-  command->require_subcommand(1);
-  const auto add = [&](const char* name, const char* doc, CheckpointOptions::Action action) {
-    CLI::App* sub = command->add_subcommand(name, doc);
-    const auto o = program.choose_work(sub, commands.checkpoint);
-    o->action = action;
-    add_path(sub, "DIR", o->folder, "folder of a run or of checkpoints")->required();
-    return sub;
-  };
-  add("list", "Which checkpoints are there", CheckpointOptions::list);
-  add("verify", "Read all complete checkpoints and compare checksums", CheckpointOptions::verify)
-      ->footer(
-          "Exit codes: 0 all are whole; 1 one is damaged, or one that is newer than all complete\n"
-          "ones lost its index.json (a warning names it); 2 usage, or no complete one is there.");
-
-  const std::string one = "a checkpoint, or a run, whose newest is taken";
-  CLI::App* diff = command->add_subcommand("diff", "Tensors in which two checkpoints differ");
-  const auto d = program.choose_work(diff, commands.checkpoint_diff);
-  add_path(diff, "A", d->a, one)->required();
-  add_path(diff, "B", d->b, one)->required();
-  diff->add_option("--tolerance",
-                   d->tolerance,
-                   "largest difference of an element, relative to the tensor's magnitude")
-      ->check(not_negative)
-      ->check(finite)
-      ->option_text("T [0]");
-  diff->add_flag("--json", d->json, "print JSON, for programs");
-  diff->footer(kDiffFooter);
-
-  CLI::App* export_command =
-      command->add_subcommand("export", "Write the parameters into one safetensors file");
-  const auto e = program.choose_work(export_command, commands.checkpoint_export);
-  add_path(export_command, "DIR", e->folder, one)->required();
-  add_path(export_command, "FILE", e->file, "a new file")->check(not_empty)->required();
-  export_command->add_option("--dtype", e->dtype, "round floating values to it [as they are]")
-      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
-
-  CLI::App* reshard = command->add_subcommand(
-      "reshard", "Write a checkpoint as another layout would have saved it");
-  const auto r = program.choose_work(reshard, commands.checkpoint_reshard);
-  add_path(reshard, "DIR", r->folder, one)->required();
-  add_path(reshard, "OUT", r->out, "the folder that its step-N is made in")
-      ->check(not_empty)
-      ->required();
-  add_plugin_folders(reshard, r->path);
-  add_sets(reshard, r->sets);
-  reshard->footer(std::string(kReshardFooter) + kStoredFooter);
-}
-
-void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
-  CLI::App* command = program.app.add_subcommand(
-      "convert", "Convert a model of Hugging Face transformers to a checkpoint, or back");
-  const auto o = program.choose_work(command, run);
-  add_path(command, "--from", o->from, "a folder with a config.json, or a checkpoint, or a run")
-      ->required()
-      ->option_text("DIR REQUIRED");  // an option's own text hides the parser's word
-  add_path(command, "--to", o->to, "a new folder, for the other kind")
-      ->required()
-      ->check(not_empty)
-      ->option_text("DIR REQUIRED");
-  command
-      ->add_option("--converter", o->converter, "as `tessera plugins` lists it [the one that fits]")
-      ->check(not_empty);
-  command->add_flag("--no-tokenizer", o->no_tokenizer, "convert the model alone");
-  command
-      ->add_option("--max-shard-size",
-                   o->max_shard_size,
-                   "split a model that is written into files of at most this size")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::Range(u64{1}, u64{1} << 62))
-      ->option_text("SIZE [5GB]");
-  command
-      ->add_option(
-          "--dtype",
-          o->dtype,
-          "round the parameters of a model that is written to it [checkpoint.convert_dtype "
-          "of the run]")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  add_plugin_folders(command, o->path);
-  command->footer(kConvertFooter);
 }
 
 void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
@@ -550,6 +293,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   if (commands.plan != nullptr) add_plan(program, commands.plan);
   if (commands.calibrate != nullptr) add_calibrate(program, commands.calibrate);
   if (commands.generate != nullptr) add_generate(program, commands.generate);
+  if (commands.eval != nullptr) add_eval(program, commands.eval);
   if (commands.checkpoint != nullptr) add_checkpoint(program, commands);
   if (commands.convert != nullptr) add_convert(program, commands.convert);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);

@@ -9,6 +9,7 @@ struct Commands {
   int (*plan)(const PlanOptions&) = nullptr;
   int (*calibrate)(const CalibrateOptions&) = nullptr;
   int (*generate)(const GenerateOptions&) = nullptr;
+  int (*eval)(const EvalOptions&) = nullptr;
   int (*checkpoint)(const CheckpointOptions&) = nullptr;
   int (*checkpoint_diff)(const CheckpointDiffOptions&) = nullptr;
   int (*checkpoint_export)(const CheckpointExportOptions&) = nullptr;

@@ -24,6 +24,8 @@ class RunReader {
   S section(const std::string& name) const;
   template <class K>
   void fill(Component<K>& component, const std::string& path) const;
+  template <class K>
+  void fill_each(std::vector<Named<K>>& components, const std::string& table) const;
 
   const ConfigTree& tree_;
   const std::set<std::string>& doubtful_;
@@ -45,6 +47,15 @@ void RunReader::fill(Component<K>& component, const std::string& path) const {
   if (doubtful(path)) return;
   component.type = std::get<std::string>(tree_.find(path + ".type")->value->data);
   component.path = path;
+}
+
+template <class K>
+void RunReader::fill_each(std::vector<Named<K>>& components, const std::string& table) const {
+  for (const std::string& name : tree_.children(table)) {
+    Named<K> named{name, {}};
+    fill(named.component, join_path(table, name));
+    if (!named.component.type.empty()) components.push_back(std::move(named));
+  }
 }
 
 RunConfig RunReader::read() const {
@@ -70,11 +81,8 @@ RunConfig RunReader::read() const {
   fill(out.optimizer, "optimizer");
   fill(out.lr, "lr");
   fill(out.data, "data");
-  for (const std::string& name : tree_.children("observers")) {
-    ConfiguredObserver named{name, {}};
-    fill(named.observer, "observers." + name);
-    if (!named.observer.type.empty()) out.observers.push_back(std::move(named));
-  }
+  fill_each(out.evaluations, "evaluations");
+  fill_each(out.observers, "observers");
   return out;
 }
 

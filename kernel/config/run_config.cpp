@@ -3,6 +3,7 @@
 #include "tessera/data.hpp"
 #include "tessera/device/communicator.hpp"
 #include "tessera/device/device.hpp"
+#include "tessera/evaluation.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/model.hpp"
 #include "tessera/observer.hpp"
@@ -426,6 +427,11 @@ std::vector<RootSection> make_sections() {
                 Component<Observer>());
   observers.each = true;
   observers.always = {"console", "metrics", "report"};
+  RootSection evaluations =
+      component("evaluations",
+                "what the model is measured with after each validation: one table each",
+                Component<EvaluationTask>());
+  evaluations.each = true;
   return {
       section<RunSection>("run", "the run as a whole"),
       device_section(c.device.device),
@@ -447,6 +453,7 @@ std::vector<RootSection> make_sections() {
       section<CheckpointSection>("checkpoint", "saving and resuming"),
       section<ValidationSection>("validation", "loss on data that is not trained on"),
       section<CheckSection>("check", "checks while training"),
+      evaluations,
       observers,
   };
 }

@@ -9,6 +9,7 @@ namespace tessera {
 class Communicator;
 class Dataset;
 class Device;
+class EvaluationTask;
 class GraphPolicy;
 class LrSchedule;
 class Model;
@@ -130,9 +131,11 @@ struct CheckSection {
   static void describe(Schema<CheckSection>& s);
 };
 
-struct ConfiguredObserver {
+/// A component of a table that has several, by the name of its own.
+template <class K>
+struct Named {
   std::string name;
-  Component<Observer> observer;
+  Component<K> component;
 };
 
 /// A whole configuration, checked and typed. Components are made from their table (`path`).
@@ -156,8 +159,9 @@ struct RunConfig {
   CheckpointSection checkpoint;
   ValidationSection validation;
   CheckSection check;
-  std::vector<ConfiguredObserver>
-      observers;  ///< in the order of writing, then defaults; without "none"
+  // In the order of writing, then defaults; without "none".
+  std::vector<Named<EvaluationTask>> evaluations;
+  std::vector<Named<Observer>> observers;
 };
 
 /// A root table: its own keys, and the component it selects, if it does.

@@ -27,10 +27,6 @@ std::size_t source_of(const LaterInput& input, std::span<const FieldInfo> fields
 int documents_among(std::span<const FieldInfo> fields) {
   const auto found = std::ranges::find(fields, std::string_view("first"), &FieldInfo::name);
   if (found == fields.end()) return -1;
-  if (found->dtype != DType::i32) {
-    fail_config("the data's field \"first\" is {}: where a row's document begins is i32",
-                dtype_name(found->dtype));
-  }
   return static_cast<int>(found - fields.begin());
 }
 
@@ -46,6 +42,14 @@ LaterFields::LaterFields(const ModelParts& parts, std::span<const FieldInfo> fie
     const auto input = parse_later_input(name);
     if (!input) continue;
     const std::size_t source = source_of(*input, fields);
+    if (fields[source].length != FieldInfo::kTokens) {
+      fail_config(
+          "the model reads what the data's field \"{}\" has later in the sample: it has {} values "
+          "a "
+          "sample, not one for each token",
+          input->field,
+          fields[source].length);
+    }
     all_.push_back({{name, fields[source].dtype, ""}, source, input->positions});
   }
   if (!all_.empty()) documents_ = documents_among(fields);

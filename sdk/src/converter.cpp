@@ -159,7 +159,7 @@ TokenIds named_tokens(const Tokenizer* tokenizer,
                       const Settings& written,
                       const std::optional<std::string>& otherwise) {
   TokenIds ids;
-  const TextEnds own = tokenizer == nullptr ? TextEnds() : tokenizer->text_ends();
+  const SpecialIds own = tokenizer == nullptr ? SpecialIds() : tokenizer->special_ids();
   for (const std::string name : {"bos_token", "eos_token"}) {
     std::optional<std::string> text = otherwise;
     for (const std::string& key : {name, name + ".content"}) {  // a text, or an object with one
@@ -171,9 +171,9 @@ TokenIds named_tokens(const Tokenizer* tokenizer,
     if (tokenizer != nullptr && text) {
       id = token_of(*tokenizer, *text);
     } else if (name == "bos_token") {
-      id = own.begin;
-    } else if (!own.end.empty()) {
-      id = own.end[0];
+      id = own.bos;
+    } else if (!own.eos.empty()) {
+      id = own.eos[0];
     }
   }
   return ids;

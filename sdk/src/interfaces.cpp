@@ -9,6 +9,7 @@
 #include "tessera/device/device.hpp"
 #include "tessera/device/store_route.hpp"
 #include "tessera/dispatcher.hpp"
+#include "tessera/evaluation.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/model.hpp"
@@ -38,7 +39,10 @@ TokenDispatcher::~TokenDispatcher() = default;
 Router::~Router() = default;
 Rotary::~Rotary() = default;
 
+TextScorer::~TextScorer() = default;
+EvaluationTask::~EvaluationTask() = default;
 StepSink::~StepSink() = default;
+void StepSink::rows(Context&, LossTerm, const Tensor&) {}
 Gradients::~Gradients() = default;
 
 UpdateRule::~UpdateRule() = default;

@@ -22,6 +22,7 @@ VENDOR = {
     "devices": re.compile(r""),
     "communicators": re.compile(r""),
     "converters": re.compile(r"^nlohmann/json\.hpp$"),
+    "evaluations": re.compile(r"^nlohmann/json\.hpp$"),
     "tokenizers": re.compile(r"^(pcre2\.h|utf8proc\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "kernel/train/data/data_files.hpp"
 #include "tessera/error.hpp"
@@ -14,31 +15,23 @@ SampleReader::SampleReader(const Dataset& dataset,
                            ModelParts& parts,
                            const BatchShape& shape,
                            const Mesh& mesh)
-    : SampleReader(dataset, parts, shape, mesh, dataset.fields()) {}
+    : SampleReader(dataset, parts, shape, mesh, DataInputs(parts, dataset.fields())) {}
 
 SampleReader::SampleReader(const Dataset& dataset,
                            ModelParts& parts,
                            const BatchShape& shape,
                            const Mesh& mesh,
-                           std::vector<FieldInfo> fields)
+                           DataInputs from)
     : dataset_(dataset),
       shape_(shape),
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
       context_ranks_(mesh.size(Axis::context)),
       context_rank_(mesh.coordinate(Axis::context)),
-      fields_(fields.size()),
-      later_(parts, fields) {
-  for (const LaterFields::Field& later : later_.all()) fields.push_back(later.info);
-  for (const char* name : {"row_ids", "positions"}) {
-    if (std::ranges::find(fields, std::string_view(name), &FieldInfo::name) != fields.end()) {
-      fail_config("the dataset has a field \"{}\", which every sample has of its own", name);
-    }
-    fields.push_back({name, DType::i64, ""});
-  }
-  for (const FieldInfo& info : fields) {
+      from_(std::move(from)) {
+  for (const FieldInfo& info : from_.inputs()) {
     inputs_.push_back({info, Slot{parts.slot(info.name)}, microbatch_bytes_});
-    const i64 bytes = shape.rows() * dtype_size(info.dtype);
+    const i64 bytes = values_of(info, shape) * dtype_size(info.dtype);
     microbatch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   find_masks(parts);
@@ -112,26 +105,39 @@ void SampleReader::read_whole(SampleSet set, i64 ordinal, const SampleBuffers& o
 void SampleReader::read_sample(SampleSet set,
                                i64 ordinal,
                                const std::vector<std::byte*>& parts) const {
+  const std::vector<DataInputs::Source>& sources = from_.sources();
+  const i64 length = shape_.sequence * context_ranks_;
+  const auto cut = [&](const FieldInfo& info) {
+    return context_ranks_ > 1 && info.length == FieldInfo::kTokens;
+  };
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::byte*> whole = parts;
-  if (context_ranks_ > 1) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const i64 bytes = shape_.sequence * context_ranks_ * dtype_size(inputs_[i].info.dtype);
-      whole[i] = memory.emplace_back(static_cast<std::size_t>(bytes)).data();
-    }
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const FieldInfo& info = sources[i].info;
+    if (parts[i] != nullptr && !cut(info)) continue;
+    const i64 values = info.length == FieldInfo::kTokens ? length : info.length;
+    const auto bytes = static_cast<std::size_t>(values * dtype_size(info.dtype));
+    whole[i] = memory.emplace_back(bytes).data();
   }
   SampleBuffers out;
-  out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(fields_));
+  out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(from_.fields()));
   read_whole(set, ordinal, out);
-  later_.fill(whole, shape_.sequence * context_ranks_);
-  if (context_ranks_ == 1) return;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(inputs_[i].info.dtype);
+  from_.later().fill(whole, length);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (parts[i] == nullptr || !cut(sources[i].info)) continue;
+    const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(sources[i].info.dtype);
     for (i64 half = 0; half < zigzag::kHalves; ++half) {
       const i64 from = zigzag::chunk(context_ranks_, context_rank_, half) * chunk;
       std::copy_n(whole[i] + from, chunk, parts[i] + half * chunk);
     }
   }
+}
+
+std::byte* SampleReader::place(int input, i64 sample, std::byte* microbatch) const {
+  if (input < 0) return nullptr;
+  const Input& to = inputs_[static_cast<std::size_t>(input)];
+  const i64 values = values_of(to.info, {.micro = 1, .sequence = shape_.sequence});
+  return microbatch + to.offset + sample * values * dtype_size(to.info.dtype);
 }
 
 // Ranks of a context-parallel group share a sample and have positions of their own.
@@ -149,30 +155,37 @@ void SampleReader::read_microbatch(SampleSet set,
                                    std::byte* to,
                                    std::span<i64> weights) const {
   const i64 begin = (microbatch * data_ranks_ + data_rank_) * shape_.micro;
-  const std::size_t of_data = inputs_.size() - 2;
-  auto* rows = reinterpret_cast<i64*>(to + inputs_[of_data].offset);
-  auto* positions = reinterpret_cast<i64*>(to + inputs_[of_data + 1].offset);
+  std::vector<std::byte*> parts(from_.sources().size());
   for (i64 sample = 0; sample < shape_.micro; ++sample) {
     const bool real = begin + sample < count;
     const i64 ordinal = first + (real ? begin + sample : 0);
-    std::vector<std::byte*> parts;
-    for (std::size_t i = 0; i < of_data; ++i) {
-      const i64 bytes = shape_.sequence * dtype_size(inputs_[i].info.dtype);
-      parts.push_back(to + inputs_[i].offset + sample * bytes);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i] = place(from_.sources()[i].input, sample, to);
     }
-    read_sample(set, ordinal, parts);
+    if (from_.any_field()) read_sample(set, ordinal, parts);
+    auto* rows = reinterpret_cast<i64*>(place(from_.row_ids(), sample, to));
+    auto* positions = reinterpret_cast<i64*>(place(from_.positions(), sample, to));
     for (i64 local = 0; local < shape_.sequence; ++local) {
-      *rows++ = real ? row_id(ordinal, position(local)) : padding_row(position(local));
-      *positions++ = position(local);
+      const i64 at = position(local);
+      rows[local] = real ? row_id(ordinal, at) : padding_row(at);
+      if (positions != nullptr) positions[local] = at;
     }
     if (real) add_sample(weights);
     for (std::size_t term = 0; term < masks_.size(); ++term) {
       if (masks_[term] < 0) continue;
-      std::byte* mask = parts[static_cast<std::size_t>(masks_[term])];
-      if (!real) std::fill_n(mask, shape_.sequence, std::byte{0});
-      for (i64 k = 0; k < shape_.sequence; ++k) weights[term] += std::to_integer<i64>(mask[k]);
+      weigh(term, place(masks_[term], sample, to), real, weights[term]);
     }
   }
+}
+
+// Ranks of a context-parallel group have parts of a mask of tokens, and each the whole of another.
+void SampleReader::weigh(std::size_t term, std::byte* mask, bool real, i64& weight) const {
+  const FieldInfo& info = inputs_[static_cast<std::size_t>(masks_[term])].info;
+  const bool tokens = info.length == FieldInfo::kTokens;
+  const i64 values = tokens ? shape_.sequence : info.length;
+  if (!real) std::fill_n(mask, values, std::byte{0});
+  if (!tokens && context_rank_ != 0) return;
+  for (i64 k = 0; k < values; ++k) weight += std::to_integer<i64>(mask[k]);
 }
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/model/later_fields.hpp"
+#include "kernel/model/data_inputs.hpp"
 #include "kernel/model/model_parts.hpp"
 #include "tessera/data.hpp"
 #include "tessera/mesh.hpp"
@@ -13,7 +13,7 @@ namespace tessera {
 
 /// Reads samples into host memory. Microbatch j of data-parallel rank d holds ordinals
 /// first + (j · dp + d) · b + [0, b). Of each sample a rank keeps its context-parallel part
-/// (zigzag.hpp). Any thread may read.
+/// (zigzag.hpp), of fields that have no value for each token all. Any thread may read.
 ///
 /// A microbatch is one piece of memory: the values of each input, one after the other, from
 /// multiples of kAlignment on.
@@ -21,8 +21,7 @@ class SampleReader {
  public:
   static constexpr i64 kAlignment = 64;
 
-  /// One input of the model: a field of the dataset, what one has some positions later, "row_ids"
-  /// or "positions".
+  /// One of DataInputs. Fields that no layer of this rank reads are not among them.
   struct Input {
     FieldInfo info;
     Slot slot;
@@ -58,7 +57,7 @@ class SampleReader {
                ModelParts& parts,
                const BatchShape& shape,
                const Mesh& mesh,
-               std::vector<FieldInfo> fields);
+               DataInputs from);
   void find_masks(const ModelParts& parts);
   void read_microbatch(SampleSet set,
                        i64 first,
@@ -66,19 +65,21 @@ class SampleReader {
                        int microbatch,
                        std::byte* to,
                        std::span<i64> weights) const;
+  void weigh(std::size_t term, std::byte* mask, bool real, i64& weight) const;
   /// What a sample adds on this rank to the weights of terms that no field weights.
   void add_sample(std::span<i64> weights) const;
   void read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
+  /// `parts`: of each source, where this rank's part of the sample goes; nullptr: nobody reads it.
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
+  std::byte* place(int input, i64 sample, std::byte* microbatch) const;
   /// Global position of position `local` of a sample on this rank.
   i64 position(i64 local) const;
 
   const Dataset& dataset_;
   BatchShape shape_;
   i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
-  std::vector<Input> inputs_;  // the dataset's fields, later ones, then rows and positions
-  std::size_t fields_;         // of the dataset
-  LaterFields later_;
+  DataInputs from_;
+  std::vector<Input> inputs_;
   i64 microbatch_bytes_ = 0;
   std::vector<LossWeight> losses_;  // what each term is weighted by
   std::vector<int> masks_;          // the input whose sum that is; -1: none

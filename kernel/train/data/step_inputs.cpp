@@ -23,8 +23,8 @@ StepInputs::StepInputs(const Dataset& dataset,
   for (int j = 0; j < microbatches; ++j) {
     const i64 begin = header_ + j * reader_.microbatch_bytes();
     for (const SampleReader::Input& input : reader_.inputs()) {
-      inputs_.push_back(
-          memory_.reinterpret(begin + input.offset, {shape.rows()}, input.info.dtype));
+      inputs_.push_back(memory_.reinterpret(
+          begin + input.offset, {values_of(input.info, shape)}, input.info.dtype));
     }
   }
   for (Block& block : blocks_) block.memory = device.host_block(bytes);

@@ -1,65 +1,17 @@
 #include "kernel/train/run/generator.hpp"
 
-#include "kernel/checkpoint/rank_load.hpp"
-#include "kernel/dry/dry_rank.hpp"
-#include "kernel/model/look_ahead.hpp"
-#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/token_ids.hpp"
-#include "kernel/train/run/training_state.hpp"
-#include "tessera/io/written.hpp"
-#include "tessera/log.hpp"
 
 namespace tessera {
-
-namespace {
-
-void check_meaning(const std::string& folder, const CheckpointInfo& info, const RunSetup& setup) {
-  const Meaning meaning = compare_meaning(info, setup);
-  warn_of_unknown(folder, meaning);
-  require_same_keys(folder, meaning, "generate with the values that it was trained with");
-  if (meaning.tokenizer.empty()) return;
-  log_warning(
-      "{} was trained with the tokenizer {}, and this one is {}: its ids are other texts; "
-      "give the files that it was trained with (--set tokenizer.path=...)",
-      folder,
-      quote(meaning.tokenizer),
-      quote(meaning.tokenizer_now));
-}
-
-// Finds what does not fit; tells of what is doubtful.
-void check_model(const PlacedModel& model,
-                 const std::string& folder,
-                 const CheckpointIndex& index) {
-  LookAhead ahead;
-  ahead.add(model.chunks());
-  ahead.warn();
-  check_meaning(folder, index.info, model.setup());
-  require_fit(folder, index, parameter_tensors(model), nullptr);
-}
-
-}  // namespace
-
-void check_generation(const RunSetup& setup, const std::string& folder, int threads) {
-  const auto device = make_planned_device(rank_spec_of(setup), threads);
-  const Rank rank = dry_rank(setup.layout, 0, device);
-  check_model({rank, setup, {.forward_only = true}}, folder, read_index(folder));
-}
 
 Generator::Generator(const RunSetup& setup,
                      const std::string& folder,
                      const RankIdentity& identity,
                      i64 places)
-    : setup_(setup),
-      rank_(make_rank(rank_spec_of(setup_), identity)),
-      model_(rank_, setup_, {.forward_only = true}),
-      evaluation_(model_),
-      sampler_(evaluation_, setup_, places),
-      ends_(end_tokens(setup_)) {
-  const CheckpointIndex index = read_index(folder);
-  if (identity.world == 1) check_model(model_, folder, index);
-  read_tensors(folder, index, parameter_tensors(model_), into_tensors(*rank_.device));
-  model_.complete_loaded();
-}
+    : model_(setup, folder, identity, "generate"),
+      evaluation_(model_.placed()),
+      sampler_(evaluation_, model_.setup(), places),
+      ends_(end_tokens(model_.setup())) {}
 
 Generator::Generator(const Resolved& config,
                      const PluginHost& plugins,

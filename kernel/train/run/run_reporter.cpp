@@ -19,8 +19,8 @@ void RunReporter::begin(const StartingPoint& start) {
   ObserverArguments arguments{training_.config().run.out,
                               start_.same_run ? training_.steps() : 0,
                               !resolved_.is_of_this_run()};
-  for (const ConfiguredObserver& named : training_.config().observers) {
-    observers_.push_back(training_.setup().maker->make(named.observer, arguments));
+  for (const Named<Observer>& named : training_.config().observers) {
+    observers_.push_back(training_.setup().maker->make(named.component, arguments));
   }
 }
 

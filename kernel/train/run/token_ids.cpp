@@ -130,7 +130,7 @@ std::vector<i32> end_tokens(const RunSetup& setup) {
       folder == nullptr ? Settings()
                         : read_token_ids(tokenizer_folder(*folder), setup.tokenizer->vocabulary());
   const auto found = told.find("eos_token_id");
-  if (found == told.end()) return setup.tokenizer->text_ends().end;
+  if (found == told.end()) return setup.tokenizer->special_ids().eos;
   const auto* several = std::get_if<Value::Array>(&found->second.data);
   std::vector<i32> ends;
   for (const Value& one : several != nullptr ? *several : Value::Array{found->second}) {

@@ -12,7 +12,6 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
-#include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/bad_steps.hpp"
 #include "kernel/train/run/flight_records.hpp"
@@ -22,6 +21,7 @@
 #include "kernel/train/run/run_saver.hpp"
 #include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/run/text_sampler.hpp"
+#include "kernel/train/run/validations.hpp"
 #include "kernel/train/run/warm_up.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
@@ -49,7 +49,7 @@ class Trainer {
         model_(rank_, *arguments.setup),
         step_(model_),
         training_{arguments, model_, step_, plane_},
-        evaluation_(model_),
+        validations_(model_),
         watch_(config().check),
         reporter_(training_),
         recorder_(training_, reporter_),
@@ -152,13 +152,13 @@ class Trainer {
   }
 
   std::optional<BadStep> validate() {
-    const double loss = evaluation_.validate(training_.setup().validation_samples);
-    reporter_.emit(Validation{steps(), loss});
-    if (std::optional<BadStep> bad = bad_steps_.judge_validation(loss)) return bad;
+    const Validation found = validations_.run(steps());
+    reporter_.emit(found);
+    if (std::optional<BadStep> bad = bad_steps_.judge_validation(found.loss)) return bad;
     const ValidationSection& validation = config().validation;
     if (validation.sample_tokens == 0) return std::nullopt;
     constexpr double kTemperature = 0.8;
-    const std::string text = TextSampler(evaluation_, training_.setup())
+    const std::string text = TextSampler(validations_.evaluation(), training_.setup())
                                  .text(validation.sample_prompt,
                                        validation.sample_tokens,
                                        {kTemperature, config().run.seed});
@@ -172,7 +172,7 @@ class Trainer {
   PlacedModel model_;
   TrainStep step_;
   const Training training_;
-  Evaluation evaluation_;
+  Validations validations_;
   LossWatch watch_;
   RunReporter reporter_;
   RunRecorder recorder_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernel/config/choice.hpp"
-#include "kernel/model/later_fields.hpp"
+#include "kernel/model/data_inputs.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -52,12 +52,12 @@ class Outline::Pass {
         phases_(outline.whole_.phases()),
         infos_(outline.whole_.infos()),
         sink_(cx_.empty({1}, DType::fp64)),
-        inputs_(inputs_of(outline.parts_, fields)),
+        inputs_(DataInputs(outline.parts_, fields, true).inputs()),
         slots_(slots_of(outline.parts_, inputs_)),
         bundle_(outline.parts_.bundle()) {
     cx_.sink = &sink_;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      bundle_[Slot{slots_[i]}] = cx_.empty({batch.rows()}, inputs_[i].dtype);
+      bundle_[Slot{slots_[i]}] = cx_.empty({values_of(inputs_[i], batch)}, inputs_[i].dtype);
     }
   }
   Pass(const Pass&) = delete;
@@ -79,14 +79,6 @@ class Outline::Pass {
   }
 
  private:
-  static std::vector<FieldInfo> inputs_of(const ModelParts& parts,
-                                          const std::vector<FieldInfo>& fields) {
-    std::vector<FieldInfo> inputs = fields;
-    const LaterFields later(parts, fields);
-    for (const LaterFields::Field& field : later.all()) inputs.push_back(field.info);
-    for (const char* name : {"row_ids", "positions"}) inputs.push_back({name, DType::i64, ""});
-    return inputs;
-  }
   static std::vector<int> slots_of(ModelParts& parts, const std::vector<FieldInfo>& inputs) {
     std::vector<int> slots;
     for (const FieldInfo& input : inputs) slots.push_back(parts.slot(input.name));

@@ -274,8 +274,23 @@ void derive_data(RunSetup& setup, DataUse use) {
     setup.fields = {{.name = "tokens", .dtype = DType::i64, .loss = ""}};
     return;
   }
-  DatasetArguments arguments{setup.sequence_length, setup.config->run.seed, setup.tokenizer};
+  const RunConfig& config = *setup.config;
+  DatasetArguments arguments{.sequence_length = setup.sequence_length,
+                             .seed = config.run.seed,
+                             .tokenizer = setup.tokenizer,
+                             .training_samples = config.run.steps * config.batch.global,
+                             .vocabulary = 0,
+                             .keep_in = ""};
   setup.dataset = setup.maker->make(setup.config->data, arguments);
+  EvaluationArguments of_texts{setup.tokenizer, setup.sequence_length + 1};
+  for (const Named<EvaluationTask>& named : config.evaluations) {
+    if (config.validation.every_steps == 0) {
+      fail_config("{}: [evaluations.{}] would never run: validation.every_steps is 0",
+                  setup.maker->origin(named.component.path, "type"),
+                  named.name);
+    }
+    setup.evaluations.emplace_back(named.name, setup.maker->make(named.component, of_texts));
+  }
   setup.fields = setup.dataset->fields();
 }
 

@@ -12,6 +12,7 @@
 #include "kernel/train/setup/problem_list.hpp"
 #include "tessera/base/parameter_memory.hpp"
 #include "tessera/data.hpp"
+#include "tessera/evaluation.hpp"
 #include "tessera/graph.hpp"
 #include "tessera/optimizer.hpp"
 
@@ -36,6 +37,8 @@ struct RunSetup {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const Dataset> dataset;  ///< empty with DataUse::none
   std::vector<FieldInfo> fields;           ///< the model's inputs: those of the dataset
+  /// By the name of their table; empty with DataUse::none.
+  std::vector<std::pair<std::string, std::shared_ptr<const EvaluationTask>>> evaluations;
   std::shared_ptr<Model> model;
   std::shared_ptr<PipelineSchedule> schedule;
   std::shared_ptr<LrSchedule> lr;

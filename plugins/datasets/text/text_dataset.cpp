@@ -76,7 +76,8 @@ std::vector<FieldInfo> TextDataset::do_fields() const {
 }
 
 i64 TextDataset::do_size(SampleSet set) const {
-  return set == SampleSet::train ? training_windows_ : validation_windows_;
+  if (set == SampleSet::train) return training_windows_;
+  return set == SampleSet::validation ? validation_windows_ : 0;
 }
 
 void TextDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
@@ -114,6 +115,7 @@ std::string TextDataset::do_fingerprint() const {
 }
 
 SetContent TextDataset::do_content(SampleSet set) const {
+  if (set == SampleSet::test) return {};
   return {corpus_.documents(set), corpus_.unit(), corpus_.tokens(set)};
 }
 

@@ -17,7 +17,7 @@ struct MeetingKeys {
   template <class Config>
   static void describe(Schema<Config>& s) {
     s.field("window",
-            static_cast<Auto<i64> Config::*>(&MeetingKeys::window),
+            &MeetingKeys::window,
             "the most keys that a position attends to, the last ones, its own included; \"none\": "
             "no limit",
             "none")
@@ -29,7 +29,7 @@ struct MeetingKeys {
               "is window of [model.block.attention] here, its first number and the position "
               "itself");
     s.field("context",
-            static_cast<std::string Config::*>(&MeetingKeys::context),
+            &MeetingKeys::context,
             "how context-parallel ranks bring queries and keys together")
         .one_of({"ring", "allgather", "all_to_all"})
         .megatron("--cp-comm-type");

@@ -50,9 +50,7 @@ class SelfAttention final : public Layer {
           .at_most(kMostPositions);
       model_fields::layers(s);
       model_fields::dropout(s, "of the attention probabilities").megatron("--attention-dropout");
-      s.field("causal",
-              static_cast<bool Config::*>(&MeetingKeys::causal),
-              "a position attends to itself and earlier ones only")
+      s.field("causal", &MeetingKeys::causal, "a position attends to itself and earlier ones only")
           .structural();
       MeetingKeys::describe(s);
       model_fields::init_std(s);

@@ -21,28 +21,24 @@ struct Turning {
 
   template <class Config>
   static void describe(Schema<Config>& s) {
-    const auto field = [&s](std::string_view name, auto Turning::*member, std::string_view doc) {
-      using Member = std::remove_reference_t<decltype(std::declval<Turning&>().*member)>;
-      return s.field(name, static_cast<Member Config::*>(member), doc);
-    };
-    field("head_size", &Turning::head_size, "features of a head")
+    s.field("head_size", &Turning::head_size, "features of a head")
         .given()
         .at_least(1)
         .at_most(kMostFeatures);
-    field("base", &Turning::base, "pair j of d features turns by base^(-2j/d) a position")
+    s.field("base", &Turning::base, "pair j of d features turns by base^(-2j/d) a position")
         .above(1)
         .structural()
         .megatron("--rotary-base")
         .also("rope_theta");
-    field("fraction", &Turning::fraction, "share of a head's features that turn, its first ones")
+    s.field("fraction", &Turning::fraction, "share of a head's features that turn, its first ones")
         .above(0)
         .at_most(1)
         .structural()
         .megatron("--rotary-percent")
         .also("partial_rotary_factor");
-    field("interleaved",
-          &Turning::interleaved,
-          "pairs are neighbouring features; else feature j turns with one of the second half")
+    s.field("interleaved",
+            &Turning::interleaved,
+            "pairs are neighbouring features; else feature j turns with one of the second half")
         .structural()
         .megatron("--rotary-interleaved");
   }

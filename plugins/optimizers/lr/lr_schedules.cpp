@@ -127,7 +127,7 @@ double CosineLr::on_the_way(i64 step) const {
 }
 
 InverseSqrtLr::InverseSqrtLr(const Config& config, LrArguments& arguments)
-    : DecayingLr({config.peak, config.min, config.warmup_steps, config.decay_steps}, arguments) {}
+    : DecayingLr(config, arguments) {}
 
 // Without a rise, the first update has the peak.
 double InverseSqrtLr::on_the_way(i64 step) const {
@@ -137,7 +137,7 @@ double InverseSqrtLr::on_the_way(i64 step) const {
 }
 
 WsdLr::WsdLr(const Config& config, LrArguments& arguments)
-    : DecayingLr({config.peak, config.min, config.warmup_steps, config.decay_steps}, arguments),
+    : DecayingLr(config, arguments),
       left_(std::ranges::find(kTails, config.tail, &Tail::name)->left),
       tail_start_(decay_steps() - config.tail_steps) {
   if (only_rises() || config.warmup_steps <= tail_start_) return;

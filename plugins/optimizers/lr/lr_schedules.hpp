@@ -60,10 +60,7 @@ class CosineLr final : public DecayingLr {
 /// Falls as 1/√n (Vaswani et al. 2017, §5.3), from peak at the end of the rise; never below min.
 class InverseSqrtLr final : public DecayingLr {
  public:
-  struct Config {
-    double peak = 0, min = 0;
-    i64 warmup_steps = 0;
-    Auto<i64> decay_steps;
+  struct Config : LrConfig {
     static void describe(Schema<Config>& s);
   };
   InverseSqrtLr(const Config& config, LrArguments& arguments);
@@ -75,10 +72,7 @@ class InverseSqrtLr final : public DecayingLr {
 /// Rise, peak, and a way down in the last tail_steps (Hu et al. 2024, "MiniCPM", §4).
 class WsdLr final : public DecayingLr {
  public:
-  struct Config {
-    double peak = 0, min = 0;
-    i64 warmup_steps = 0;
-    Auto<i64> decay_steps;
+  struct Config : LrConfig {
     i64 tail_steps = 0;
     std::string tail = "exponential";
     static void describe(Schema<Config>& s);

@@ -89,12 +89,12 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
   return *told;
 }
 
-// GPT-2's class in transformers has one text for both ends, where the files say nothing.
-std::optional<i32> gpt2_end(const std::vector<AddedToken>& special,
-                            const std::string& folder,
-                            const char* key) {
+std::optional<i32> named_token(const std::vector<AddedToken>& special,
+                               const std::string& folder,
+                               const char* key,
+                               const std::optional<std::string>& otherwise) {
   const NamedText named = named_text(folder, key);
-  const std::optional<std::string> text = named.said ? named.text : "<|endoftext|>";
+  const std::optional<std::string> text = named.said ? named.text : otherwise;
   const auto found = std::ranges::find_if(
       special, [&](const AddedToken& token) { return text && token.text == *text; });
   if (found == special.end()) return std::nullopt;
@@ -127,18 +127,22 @@ Gpt2Tokenizer::Gpt2Tokenizer(const Config& config,
   // Words are split by one pattern, which "gpt2" stands for.
   fingerprint_ =
       fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(texts, vocabulary_.hash()));
-  ends_.begin = gpt2_end(special, config.path, "bos_token");
-  if (const auto end = gpt2_end(special, config.path, "eos_token")) ends_.end = {*end};
+  // GPT-2's class in transformers has one text for both ends, where the files say nothing.
+  constexpr const char* kEnd = "<|endoftext|>";
+  special_ids_.bos = named_token(special, config.path, "bos_token", kEnd);
+  special_ids_.eod = named_token(special, config.path, "eos_token", kEnd);
+  special_ids_.pad = named_token(special, config.path, "pad_token", {});
+  if (special_ids_.eod) special_ids_.eos = {*special_ids_.eod};
 }
 
-std::vector<i32> Gpt2Tokenizer::ids_of(std::string_view text, SpecialTexts special) const {
-  std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, true);
+void Gpt2Tokenizer::append(std::string_view text,
+                           SpecialTexts special,
+                           WordEncoder& words,
+                           std::vector<i32>& ids) const {
   special_.for_each(text, special, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
-    words_.for_each(part, [&](std::string_view word) { encoder.encode(word, ids); });
+    words_.for_each(part, [&](std::string_view word) { words.encode(word, ids); });
   });
-  return ids;
 }
 
 std::string Gpt2Tokenizer::do_decode(const std::vector<i32>& ids) const {

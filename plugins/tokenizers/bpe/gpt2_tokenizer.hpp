@@ -8,6 +8,7 @@
 #include "tessera/data.hpp"
 #include "token_finder.hpp"
 #include "vocabulary.hpp"
+#include "word_encoder.hpp"
 #include "words.hpp"
 
 namespace tessera {
@@ -27,21 +28,32 @@ class Gpt2Tokenizer final : public Tokenizer {
   i64 do_vocabulary() const override { return vocabulary_.size(); }
   std::string do_fingerprint() const override { return fingerprint_; }
   std::vector<i32> do_encode(std::string_view text) const override {
-    return ids_of(text, SpecialTexts::as_text);
+    return ids_of(*this, text, SpecialTexts::as_text);
   }
   std::vector<i32> do_encode_parsed(std::string_view text) const override {
-    return ids_of(text, SpecialTexts::parsed);
+    return ids_of(*this, text, SpecialTexts::parsed);
   }
   std::string do_decode(const std::vector<i32>& ids) const override;
   bool do_has_special_texts() const override { return special_.has_special(); }
-  TextEnds do_text_ends() const override { return ends_; }
+  std::unique_ptr<TextEncoder> do_encoder(SpecialTexts special) const override {
+    return std::make_unique<WordsOfTexts<Gpt2Tokenizer>>(*this, special);
+  }
+  SpecialIds do_special_ids() const override { return special_ids_; }
+
+  static constexpr bool kWordsStay = true;  // they are parts of the text
+  WordEncoder words(bool stay) const {
+    return {vocabulary_, rules_, first_symbols_, alphabet_, stay};
+  }
+  void append(std::string_view text,
+              SpecialTexts special,
+              WordEncoder& words,
+              std::vector<i32>& ids) const;
 
  private:
   Gpt2Tokenizer(const Config& config, const BpeFiles& files);
   Gpt2Tokenizer(const Config& config,
                 const BpeFiles& files,
                 const std::vector<AddedToken>& special);
-  std::vector<i32> ids_of(std::string_view text, SpecialTexts special) const;
 
   Words words_;
   ByteAlphabet alphabet_;
@@ -50,7 +62,7 @@ class Gpt2Tokenizer final : public Tokenizer {
   FirstSymbols first_symbols_;
   TokenFinder special_;
   std::string fingerprint_;
-  TextEnds ends_;
+  SpecialIds special_ids_;
 };
 
 }  // namespace tessera

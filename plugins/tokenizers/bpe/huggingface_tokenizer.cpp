@@ -140,8 +140,11 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, TokenizerArgume
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, const TokenizerFile& file)
     : HuggingFaceTokenizer(file) {
-  ends_.begin = named_token(config, file, vocabulary_, "bos_token");
-  if (const auto end = named_token(config, file, vocabulary_, "eos_token")) ends_.end = {*end};
+  special_ids_.bos = named_token(config, file, vocabulary_, "bos_token");
+  special_ids_.eod = named_token(config, file, vocabulary_, "eos_token");
+  special_ids_.pad = named_token(config, file, vocabulary_, "pad_token");
+  if (rules_.unknown >= 0) special_ids_.unk = rules_.unknown;
+  if (special_ids_.eod) special_ids_.eos = {*special_ids_.eod};
 }
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
@@ -175,9 +178,10 @@ std::vector<AddedToken> HuggingFaceTokenizer::looked_for(const TokenizerFile& fi
   return tokens;
 }
 
-std::vector<i32> HuggingFaceTokenizer::ids_of(std::string_view text, SpecialTexts special) const {
-  std::vector<i32> ids;
-  WordEncoder encoder(vocabulary_, rules_, first_symbols_, alphabet_, false);
+void HuggingFaceTokenizer::append(std::string_view text,
+                                  SpecialTexts special,
+                                  WordEncoder& encoder,
+                                  std::vector<i32>& ids) const {
   const PreTokenizer::Take word = [&](std::string_view part) { encoder.encode(part, ids); };
   const auto characters = [&](std::string_view run) {
     const bool begins = run.data() == text.data();
@@ -198,7 +202,6 @@ std::vector<i32> HuggingFaceTokenizer::ids_of(std::string_view text, SpecialText
       encoder.encode(pre_tokenizer_.word_of(run), ids);
     });
   });
-  return ids;
 }
 
 std::string HuggingFaceTokenizer::do_decode(const std::vector<i32>& ids) const {

@@ -13,6 +13,7 @@
 #include "token_finder.hpp"
 #include "tokenizer_file.hpp"
 #include "vocabulary.hpp"
+#include "word_encoder.hpp"
 
 namespace tessera {
 
@@ -32,20 +33,31 @@ class HuggingFaceTokenizer final : public Tokenizer {
   i64 do_vocabulary() const override { return vocabulary_.size(); }
   std::string do_fingerprint() const override { return fingerprint_; }
   std::vector<i32> do_encode(std::string_view text) const override {
-    return ids_of(text, SpecialTexts::as_text);
+    return ids_of(*this, text, SpecialTexts::as_text);
   }
   std::vector<i32> do_encode_parsed(std::string_view text) const override {
-    return ids_of(text, SpecialTexts::parsed);
+    return ids_of(*this, text, SpecialTexts::parsed);
   }
   bool do_has_special_texts() const override {
     return as_written_.has_special() || normalized_.has_special();
   }
-  TextEnds do_text_ends() const override { return ends_; }
+  std::unique_ptr<TextEncoder> do_encoder(SpecialTexts special) const override {
+    return std::make_unique<WordsOfTexts<HuggingFaceTokenizer>>(*this, special);
+  }
+  SpecialIds do_special_ids() const override { return special_ids_; }
   std::string do_decode(const std::vector<i32>& ids) const override;
+
+  static constexpr bool kWordsStay = false;  // a normalizer makes new ones
+  WordEncoder words(bool stay) const {
+    return {vocabulary_, rules_, first_symbols_, alphabet_, stay};
+  }
+  void append(std::string_view text,
+              SpecialTexts special,
+              WordEncoder& words,
+              std::vector<i32>& ids) const;
 
  private:
   HuggingFaceTokenizer(const Config& config, const TokenizerFile& file);
-  std::vector<i32> ids_of(std::string_view text, SpecialTexts special) const;
   std::vector<AddedToken> looked_for(const TokenizerFile& file, bool normalized) const;
 
   ByteAlphabet alphabet_;
@@ -58,7 +70,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   TokenFinder as_written_, normalized_;            // added tokens by where they are looked for
   std::unordered_map<i32, std::string> as_found_;  // texts of normalized_, as they are decoded
   std::string fingerprint_;
-  TextEnds ends_;
+  SpecialIds special_ids_;
 };
 
 }  // namespace tessera

@@ -6,6 +6,8 @@ namespace {
 
 constexpr std::size_t kLongest = 32;  // longer words hardly come again
 constexpr std::size_t kBlock = 1 << 12;
+// Words that are kept: with their tokens some 20 MiB. A text in one language has fewer.
+constexpr std::size_t kMost = 1 << 17;
 
 }  // namespace
 
@@ -30,8 +32,15 @@ std::string_view WordEncoder::keep(std::string_view word) {
   return std::string_view(block).substr(begin);
 }
 
+void WordEncoder::forget() {
+  known_.clear();
+  kept_.clear();
+  words_.clear();
+}
+
 void WordEncoder::encode(std::string_view word, std::vector<i32>& ids) {
   if (word.size() > kLongest) return make(word, ids);
+  if (known_.size() >= kMost) forget();
   auto known = words_stay_ ? known_.try_emplace(word).first : known_.find(word);
   if (known == known_.end()) known = known_.try_emplace(keep(word)).first;
   auto& [begin, end] = known->second;

@@ -9,14 +9,16 @@
 #include "byte_alphabet.hpp"
 #include "first_symbols.hpp"
 #include "pair_merger.hpp"
+#include "tessera/data.hpp"
 
 namespace tessera {
 
 /// Turns words of a text into tokens. Words come again and again: what the first one became is
-/// looked up for the others. For one thread and one text.
+/// looked up for the others. For one thread.
 class WordEncoder {
  public:
-  /// All outlive it. `words_stay`: words that are encoded do so too, and need not be copied.
+  /// All outlive it. `words_stay`: words that are encoded do so too (those of one text), and need
+  /// not be copied.
   WordEncoder(const Vocabulary& vocabulary,
               const BpeRules& rules,
               const FirstSymbols& first_symbols,
@@ -33,6 +35,7 @@ class WordEncoder {
 
  private:
   void make(std::string_view word, std::vector<i32>& ids);
+  void forget();
   std::string_view keep(std::string_view word);
 
   const Vocabulary& vocabulary_;
@@ -44,6 +47,31 @@ class WordEncoder {
   std::vector<i32> symbols_, kept_;
   std::deque<std::string> words_;  // the keys of known_, one after the other
   std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known_;
+};
+
+/// The ids of one text, of a tokenizer that has append(text, special, words, ids).
+template <typename Of>
+std::vector<i32> ids_of(const Of& tokenizer, std::string_view text, SpecialTexts special) {
+  std::vector<i32> ids;
+  WordEncoder words = tokenizer.words(Of::kWordsStay);
+  tokenizer.append(text, special, words, ids);
+  return ids;
+}
+
+/// The texts of one thread, for such a tokenizer.
+template <typename Of>
+class WordsOfTexts final : public TextEncoder {
+ public:
+  WordsOfTexts(const Of& tokenizer, SpecialTexts special)
+      : tokenizer_(tokenizer), special_(special), words_(tokenizer.words(false)) {}
+  void append(std::string_view text, std::vector<i32>& ids) override {
+    tokenizer_.append(text, special_, words_, ids);
+  }
+
+ private:
+  const Of& tokenizer_;
+  SpecialTexts special_;
+  WordEncoder words_;
 };
 
 }  // namespace tessera

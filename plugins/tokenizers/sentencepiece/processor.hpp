@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model_file.hpp"
+#include "tessera/data.hpp"
 
 namespace tessera {
 
@@ -18,8 +19,8 @@ class Processor {
   ~Processor();
 
   i64 size() const;
-  std::optional<i32> begin() const;  ///< "<s>", where the model has it
-  std::optional<i32> end() const;    ///< "</s>"
+  /// Those that the model has of "<s>", "</s>", "<pad>" and "<unk>".
+  SpecialIds special_ids() const;
   /// Appends the tokens of a text.
   void encode(std::string_view text, std::vector<i32>& ids) const;
   /// Ids are below size().

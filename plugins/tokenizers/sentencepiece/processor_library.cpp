@@ -56,8 +56,15 @@ Processor::Processor(Processor&& other) noexcept = default;
 Processor::~Processor() = default;
 
 i64 Processor::size() const { return state_->library.GetPieceSize(); }
-std::optional<i32> Processor::begin() const { return id_or_none(state_->library.bos_id()); }
-std::optional<i32> Processor::end() const { return id_or_none(state_->library.eos_id()); }
+
+SpecialIds Processor::special_ids() const {
+  SpecialIds ids{.bos = id_or_none(state_->library.bos_id()),
+                 .eod = id_or_none(state_->library.eos_id()),
+                 .pad = id_or_none(state_->library.pad_id()),
+                 .unk = id_or_none(state_->library.unk_id())};
+  if (ids.eod) ids.eos = {*ids.eod};
+  return ids;
+}
 
 void Processor::encode(std::string_view text, std::vector<i32>& ids) const {
   std::vector<int> made;

@@ -14,8 +14,7 @@ Processor::Processor(const ModelFile&) {
 Processor::Processor(Processor&& other) noexcept = default;
 Processor::~Processor() = default;
 i64 Processor::size() const { return 0; }
-std::optional<i32> Processor::begin() const { return {}; }
-std::optional<i32> Processor::end() const { return {}; }
+SpecialIds Processor::special_ids() const { return {}; }
 void Processor::encode(std::string_view, std::vector<i32>&) const {}
 std::string Processor::decode(const std::vector<i32>&) const { return {}; }
 

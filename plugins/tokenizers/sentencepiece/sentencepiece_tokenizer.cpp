@@ -88,10 +88,4 @@ std::string SentencePieceTokenizer::do_decode(const std::vector<i32>& ids) const
   return processor_.decode(ids);
 }
 
-TextEnds SentencePieceTokenizer::do_text_ends() const {
-  TextEnds ends{.begin = processor_.begin()};
-  if (const auto end = processor_.end()) ends.end = {*end};
-  return ends;
-}
-
 }  // namespace tessera

@@ -27,7 +27,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::vector<i32> do_encode_parsed(std::string_view text) const override;
   std::string do_decode(const std::vector<i32>& ids) const override;
   bool do_has_special_texts() const override { return !controls_.empty(); }
-  TextEnds do_text_ends() const override;
+  SpecialIds do_special_ids() const override { return processor_.special_ids(); }
 
  private:
   explicit SentencePieceTokenizer(const ModelFile& file);

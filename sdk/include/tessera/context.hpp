@@ -42,6 +42,9 @@ class TESSERA_API StepSink {
   /// Adds 1 to integer e of a set for each e of `entries`, i32 [n, k]. Entries outside [0, size)
   /// add nothing.
   virtual void count(Context& cx, Counts counts, i64 set, const Tensor& entries) = 0;
+  /// What a cross entropy knows of each row of the microbatch on this rank, the same on all tensor
+  /// ranks: [n, 2], see CrossEntropySumsArgs. For who asks how likely each token is; nothing here.
+  virtual void rows(Context& cx, LossTerm term, const Tensor& sums);
 };
 
 /// What a phase is handed. Plain references into the rank's run; valid during the call.

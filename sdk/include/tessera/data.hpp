@@ -20,10 +20,22 @@ enum class SpecialTexts : u8 {
   parsed    ///< each is its token
 };
 
-/// The tokens that a text begins and ends with, as the tokenizer's files name them.
-struct TextEnds {
-  std::optional<i32> begin = {};
-  std::vector<i32> end = {};  ///< any of them ends a text
+/// Tokens by their role, as the tokenizer's files name them.
+struct SpecialIds {
+  std::optional<i32> bos = {};  ///< a text begins with it
+  std::vector<i32> eos = {};    ///< any of them ends a text
+  std::optional<i32> eod = {};  ///< ends each document of a token file
+  std::optional<i32> pad = {};  ///< fills up what is shorter than a sample
+  std::optional<i32> unk = {};  ///< stands for what has no token
+};
+
+/// Encodes the texts of one thread, and keeps what it found out about the words of one for the
+/// next. Made by Tokenizer::encoder, which outlives it.
+class TESSERA_API TextEncoder {
+ public:
+  virtual ~TextEncoder();
+  /// Appends the ids of `text` to `ids`: those that Tokenizer::encode gives.
+  virtual void append(std::string_view text, std::vector<i32>& ids) = 0;
 };
 
 /// Text to token ids and back. Plugin kind "tokenizer". Thread-safe.
@@ -46,12 +58,13 @@ class TESSERA_API Tokenizer : public Identified {
   /// has_special_texts() is false.
   std::vector<i32> encode(std::string_view text,
                           SpecialTexts special = SpecialTexts::as_text) const;
+  /// For many texts: faster than encode() where words come again.
+  std::unique_ptr<TextEncoder> encoder(SpecialTexts special = SpecialTexts::as_text) const;
   std::string decode(const std::vector<i32>& ids) const;
   /// Are there texts that encode() parses to one token, if it is told to?
   bool has_special_texts() const;
-  /// A model that draws one of `end` has ended its text. Throws Error for ids that are outside of
-  /// the vocabulary.
-  TextEnds text_ends() const;
+  /// Throws Error for ids that are outside of the vocabulary.
+  SpecialIds special_ids() const;
 
  private:
   virtual i64 do_vocabulary() const = 0;
@@ -61,22 +74,35 @@ class TESSERA_API Tokenizer : public Identified {
   virtual std::vector<i32> do_encode(std::string_view text) const = 0;
   /// Texts of special tokens are parsed.
   virtual std::vector<i32> do_encode_parsed(std::string_view text) const { return do_encode(text); }
+  /// nullptr: texts are encoded one by one, by the functions above.
+  virtual std::unique_ptr<TextEncoder> do_encoder(SpecialTexts) const { return nullptr; }
   virtual std::string do_decode(const std::vector<i32>& ids) const = 0;
   virtual bool do_has_special_texts() const { return false; }
-  virtual TextEnds do_text_ends() const { return {}; }
+  virtual SpecialIds do_special_ids() const { return {}; }
 };
 
 /// One input of the model for each sample: bundle slot of this name.
+///
+/// Some names have a meaning. "positions" (i64): of each token, where it is not its place in the
+/// sample. "first", "last" (i32): the first and the last place of the sample that the token may
+/// see; "first" is also where its document begins.
 struct FieldInfo {
+  /// Values of a sample: one for each of its tokens, cut with them by context parallelism.
+  static constexpr i64 kTokens = 0;
+
   std::string name;          ///< "tokens", "targets", "loss_mask"
-  DType dtype = DType::i64;  ///< i64 or u8
-  /// Not empty: u8 mask whose sum is the weight of this loss term.
-  std::string loss;
+  DType dtype = DType::i64;  ///< i64, i32 or u8
+  /// Not empty: u8 mask whose sum over the global batch is the weight of this loss term.
+  std::string loss = {};
+  /// kTokens, or how many values a sample has: all of them on each rank that has a part of the
+  /// sample, in a slot of [samples · length]. A mask of such is counted once.
+  i64 length = kTokens;
 };
 
-enum class SampleSet : u8 { train, validation };
+enum class SampleSet : u8 { train, validation, test };
 
-/// Destination of one sample: for each field, sequence_length elements of its dtype.
+/// Destination of one sample: for each field, `length` elements of its dtype (kTokens:
+/// sequence_length).
 struct SampleBuffers {
   std::vector<void*> fields;
 };
@@ -92,6 +118,11 @@ struct DatasetArguments {
   i64 sequence_length = 1;
   u64 seed = 0;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< the run's: [tokenizer]
+  i64 training_samples = 0;  ///< that the run reads in all its steps: for orders that depend on it
+  i64 vocabulary = 0;        ///< rows of the model's table of tokens; 0: not known
+  /// Folder for files that all ranks of a host share and later runs find again (indices, tokens).
+  /// Empty: nothing may be written.
+  std::string keep_in;
 };
 
 /// Samples by ordinal. Plugin kind "dataset". A pure function of (configuration, seed, ordinal):

@@ -73,6 +73,8 @@ struct MemoryUse {
 struct Validation {
   i64 step = 0;
   double loss = 0;
+  /// Numbers of the run's evaluations, in order: "wiki.perplexity".
+  std::vector<std::pair<std::string, double>> measured = {};
 };
 /// A text that the model writes after a validation (validation.sample_tokens).
 struct SampleText {

@@ -190,11 +190,13 @@ template <class T>
 class Schema : public detail::Fields {
  public:
   // A member of a wrong type is one error of the compiler, a sentence that says what to write.
+  // Members may be those of a base, which several structs share.
 
   /// bool, integers, double, std::string, std::vector of these.
-  template <class M>
-  FieldBuilder field(std::string_view name, M T::*member, std::string_view doc) {
+  template <class M, class Of>
+  FieldBuilder field(std::string_view name, M Of::*of, std::string_view doc) {
     detail::check_field<M>();
+    M T::*member = of;
     FieldSpec& spec = add(name, doc, FieldType::string);
     if constexpr (detail::FieldValue<M> && std::is_default_constructible_v<T>) {
       using Traits = detail::FieldTraits<M>;
@@ -211,12 +213,13 @@ class Schema : public detail::Fields {
   }
 
   /// The same with the word "auto" allowed, or another; the word leaves the member empty.
-  template <class M>
+  template <class M, class Of>
   FieldBuilder field(std::string_view name,
-                     Auto<M> T::*member,
+                     Auto<M> Of::*of,
                      std::string_view doc,
                      std::string_view word = "auto") {
     detail::check_field<M>();
+    Auto<M> T::*member = of;
     FieldSpec& spec = add(name, doc, FieldType::string);
     spec.allows_auto = true;
     spec.automatic = word;
@@ -239,8 +242,9 @@ class Schema : public detail::Fields {
   }
 
   /// A component slot: a member `Component<K>`.
-  template <class M>
-  FieldBuilder slot(std::string_view name, M T::*member, std::string_view doc) {
+  template <class M, class Of>
+  FieldBuilder slot(std::string_view name, M Of::*of, std::string_view doc) {
+    M T::*member = of;
     using K = typename detail::SlotKind<M>::Type;
     static_assert(detail::ComponentKind<K>,
                   "Schema::slot: the member must be a Component<K>, and its K an interface of the "

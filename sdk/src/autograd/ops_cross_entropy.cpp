@@ -5,22 +5,29 @@
 
 namespace tessera::ops {
 
-Tensor cross_entropy(Context& cx,
-                     const Tensor& logits,
-                     const Tensor& targets,
-                     const Tensor& mask,
-                     const Tensor& inverse_weight,
-                     i64 first,
-                     i64 valid,
-                     ProcessGroup& group,
-                     std::string_view name) {
+namespace {
+
+// The loss, and what the rows of all shards are together.
+struct ShardedLoss {
+  Tensor loss, sums;
+};
+
+ShardedLoss sharded_loss(Context& cx,
+                         const Tensor& logits,
+                         const Tensor& targets,
+                         const Tensor& mask,
+                         const Tensor& inverse_weight,
+                         i64 first,
+                         i64 valid,
+                         ProcessGroup& group,
+                         std::string_view name) {
   const Tensor max = run(cx, CrossEntropyMaxArgs{logits.arg(), {}, valid})[0];
   group.all_reduce(*cx.stream, max, ReduceOp::max, name).wait(*cx.stream);
   const Tensor sums =
       run(cx, CrossEntropySumsArgs{logits.arg(), targets.arg(), max.arg(), {}, first, valid})[0];
   group.all_reduce(*cx.stream, sums, ReduceOp::sum, name).wait(*cx.stream);
   Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
-  if (!cx.recording()) return loss;
+  if (!cx.recording()) return {loss, sums};
 
   const auto input_half = [logits = logits.with_var({}),
                            targets = targets.with_var({}),
@@ -48,7 +55,21 @@ Tensor cross_entropy(Context& cx,
     g.input(0, out);
   };
   cx.tape->record("cross_entropy", std::array{logits}, std::array{&loss}, input_half);
-  return loss;
+  return {loss, sums};
+}
+
+}  // namespace
+
+Tensor cross_entropy(Context& cx,
+                     const Tensor& logits,
+                     const Tensor& targets,
+                     const Tensor& mask,
+                     const Tensor& inverse_weight,
+                     i64 first,
+                     i64 valid,
+                     ProcessGroup& group,
+                     std::string_view name) {
+  return sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, group, name).loss;
 }
 
 // By value: whether this is the last owner decides whether the memory is used again.
@@ -66,8 +87,10 @@ void add_cross_entropy(Context& cx,
   Tensor inverse_weight = cx.sink->inverse_weight(term);
   if (factor != 1) inverse_weight = run(cx, ScaleArgs{inverse_weight.arg(), {}, factor})[0];
   if (group.size() > 1 || first != 0 || !cx.ops->of<WholeCrossEntropyArgs>().available()) {
-    cx.add_loss(
-        term, cross_entropy(cx, logits, targets, mask, inverse_weight, first, valid, group, name));
+    const ShardedLoss made =
+        sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, group, name);
+    cx.sink->rows(cx, term, made.sums);
+    cx.add_loss(term, made.loss);
     return;
   }
   WholeCrossEntropyArgs args{
@@ -79,6 +102,7 @@ void add_cross_entropy(Context& cx,
     args.out = gradient.arg();
   }
   const Tensor sums = run(cx, args)[0];
+  cx.sink->rows(cx, term, sums);
   Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
   if (gradient.defined()) {
     // The loss is a root: its gradient is the loss scale, which the kernel has seen.

@@ -2,9 +2,30 @@
 #include "sdk/src/components/contract.hpp"
 #include "sdk/src/shared/component_call.hpp"
 #include "tessera/converter.hpp"
+#include "tessera/evaluation.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
+
+namespace {
+
+class OneByOne final : public TextEncoder {
+ public:
+  OneByOne(const Tokenizer& tokenizer, SpecialTexts special)
+      : tokenizer_(tokenizer), special_(special) {}
+  void append(std::string_view text, std::vector<i32>& ids) override {
+    const std::vector<i32> added = tokenizer_.encode(text, special_);
+    ids.insert(ids.end(), added.begin(), added.end());
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  SpecialTexts special_;
+};
+
+}  // namespace
+
+TextEncoder::~TextEncoder() = default;
 
 i64 Tokenizer::vocabulary() const {
   return call_component(
@@ -21,23 +42,37 @@ std::vector<i32> Tokenizer::encode(std::string_view text, SpecialTexts special) 
     return special == SpecialTexts::parsed ? do_encode_parsed(text) : do_encode(text);
   });
 }
+std::unique_ptr<TextEncoder> Tokenizer::encoder(SpecialTexts special) const {
+  return call_component(*this, "encoder", [&]() -> std::unique_ptr<TextEncoder> {
+    std::unique_ptr<TextEncoder> own = do_encoder(special);
+    return own != nullptr ? std::move(own) : std::make_unique<OneByOne>(*this, special);
+  });
+}
 std::string Tokenizer::decode(const std::vector<i32>& ids) const {
   return call_component(*this, "decode", [&] { return do_decode(ids); });
 }
 bool Tokenizer::has_special_texts() const {
   return call_component(*this, "has_special_texts", [&] { return do_has_special_texts(); });
 }
-TextEnds Tokenizer::text_ends() const {
-  return call_component(*this, "text_ends", [&] {
-    TextEnds ends = do_text_ends();
-    std::vector<i32> ids = ends.end;
-    if (ends.begin) ids.push_back(*ends.begin);
+SpecialIds Tokenizer::special_ids() const {
+  return call_component(*this, "special_ids", [&] {
+    SpecialIds special = do_special_ids();
     const i64 tokens = do_vocabulary();
-    for (const i32 id : ids) {
-      require(id >= 0 && id < tokens, "a text begins or ends with {} of {} tokens", id, tokens);
-    }
-    return ends;
+    const auto check = [&](std::string_view role, std::optional<i32> id) {
+      if (!id) return;
+      require(*id >= 0 && *id < tokens, "the {} token is {} of {} tokens", role, *id, tokens);
+    };
+    check("bos", special.bos);
+    for (const i32 id : special.eos) check("eos", id);
+    check("eod", special.eod);
+    check("pad", special.pad);
+    check("unk", special.unk);
+    return special;
   });
+}
+
+EvaluationResults EvaluationTask::evaluate(TextScorer& scorer) const {
+  return call_component(*this, "evaluate", [&] { return do_evaluate(scorer); });
 }
 
 std::vector<FieldInfo> Dataset::fields() const {

@@ -88,7 +88,7 @@ std::string meaning(const Resolved& r) {
     const std::string from = path == "run.out" || path == "checkpoint.out" ? "" : entry.from;
     if (entry.value) out += path + " = " + entry.value->text() + " " + from + "\n";
   }
-  for (const ConfiguredObserver& o : r.run.observers) out += o.name + " " + o.observer.type + "\n";
+  for (const Named<Observer>& o : r.run.observers) out += o.name + " " + o.component.type + "\n";
   return out + fmt::format("{} {} {} {} {}",
                            r.run.run.out,
                            r.run.comm.ranks.value_or(0),

@@ -68,9 +68,9 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.validation.every_steps, 0);
   EXPECT_EQ(c.check.replicas_every, 0);
   ASSERT_EQ(c.observers.size(), 3U);
-  EXPECT_EQ(c.observers[0].observer.type, "console");
-  EXPECT_EQ(c.observers[1].observer.type, "metrics");
-  EXPECT_EQ(c.observers[2].observer.type, "report");
+  EXPECT_EQ(c.observers[0].component.type, "console");
+  EXPECT_EQ(c.observers[1].component.type, "metrics");
+  EXPECT_EQ(c.observers[2].component.type, "report");
   EXPECT_TRUE(c.checkpoint.save);
 }
 
@@ -165,9 +165,9 @@ type = "console"
   EXPECT_EQ(c.checkpoint.out, here / "ck");
   ASSERT_EQ(c.observers.size(), 4U);
   EXPECT_EQ(c.observers[0].name, "b");
-  EXPECT_EQ(c.observers[0].observer.type, "console");
-  EXPECT_EQ(c.observers[1].observer.type, "console");
-  EXPECT_EQ(c.observers[1].observer.path, "observers.console");
+  EXPECT_EQ(c.observers[0].component.type, "console");
+  EXPECT_EQ(c.observers[1].component.type, "console");
+  EXPECT_EQ(c.observers[1].component.path, "observers.console");
 }
 
 TEST(Resolve, TreeHoldsDefaultsOfAllSlots) {

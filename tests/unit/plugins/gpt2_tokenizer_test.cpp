@@ -114,6 +114,7 @@ TEST_F(Gpt2Tokenizer, AnyBytesComeBack) {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(all)), all);
+  const auto encoder = tokenizer->encoder();
   std::mt19937 random(1);
   const std::vector<std::string> pieces = {" a",
                                            "\xC3\xA9",
@@ -134,6 +135,9 @@ TEST_F(Gpt2Tokenizer, AnyBytesComeBack) {
     for (unsigned i = random() % 12; i > 0; --i) text += pieces[random() % pieces.size()];
     for (const i32 id : tokenizer->encode(text)) ASSERT_LT(id, tokenizer->vocabulary());
     ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+    Ids kept;
+    encoder->append(text, kept);
+    ASSERT_EQ(kept, tokenizer->encode(text)) << "with what it knows of texts before";
   }
   EXPECT_THAT(text_of<Error>([&] { tokenizer->decode({258}); }), HasSubstr("the ids are 0 to 257"));
 }
@@ -145,14 +149,14 @@ TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
   const std::string text = "<|endoftext|>";
   EXPECT_EQ(open()->encode(text), Ids(text.begin(), text.end())) << "who wrote it does not choose";
   EXPECT_TRUE(open()->has_special_texts());
-  EXPECT_EQ(open()->text_ends().end, Ids{end});
+  EXPECT_EQ(open()->special_ids().eos, Ids{end});
   EXPECT_EQ(open()->decode({'a', end, 'b'}), "a<|endoftext|>b");
   const auto two = open("special = [\"<|endoftext|>\", \"<|endoftext|>2\", \"<|absent|>\"]");
   EXPECT_EQ(parsed(*two, "<|endoftext|>2<|endoftext|>"), (Ids{start, end}));  // the longest
   const auto none = open("special = []");
   EXPECT_GT(parsed(*none, "<|endoftext|>").size(), 5U);
   EXPECT_FALSE(none->has_special_texts());
-  EXPECT_EQ(none->text_ends().end, Ids{});
+  EXPECT_EQ(none->special_ids().eos, Ids{});
 }
 
 // As transformers reads a folder: tokenizer_config.json adds tokens to those of the vocabulary.
@@ -212,16 +216,16 @@ TEST_F(Gpt2Tokenizer, TheEndOfATextIsNamedByTheFiles) {
   const i32 end = files_.add("<|endoftext|>"), other = files_.add("<end>");
   const auto ends = [&](const std::string& config) {
     folder_.write("tokenizer_config.json", config);
-    return open()->text_ends();
+    return open()->special_ids();
   };
-  EXPECT_EQ(open()->text_ends().end, Ids{end});
-  EXPECT_EQ(ends("{}").begin, end);
-  EXPECT_EQ(ends(R"({"eos_token": "<end>"})").end, Ids{other});
-  EXPECT_EQ(ends(R"({"eos_token": {"content": "<end>"}})").end, Ids{other});
-  EXPECT_EQ(ends(R"({"eos_token": null})").end, Ids{});
-  EXPECT_EQ(ends("{}").end, Ids{end});
+  EXPECT_EQ(open()->special_ids().eos, Ids{end});
+  EXPECT_EQ(ends("{}").bos, end);
+  EXPECT_EQ(ends(R"({"eos_token": "<end>"})").eos, Ids{other});
+  EXPECT_EQ(ends(R"({"eos_token": {"content": "<end>"}})").eos, Ids{other});
+  EXPECT_EQ(ends(R"({"eos_token": null})").eos, Ids{});
+  EXPECT_EQ(ends("{}").eos, Ids{end});
   folder_.write("special_tokens_map.json", R"({"eos_token": "<end>"})");
-  EXPECT_EQ(ends("{}").end, Ids{other});
+  EXPECT_EQ(ends("{}").eos, Ids{other});
 }
 
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {

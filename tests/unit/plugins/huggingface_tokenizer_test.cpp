@@ -209,13 +209,13 @@ TEST_F(HuggingFaceTokenizer, TheEndOfATextIsNamedByTheFilesBesideIt) {
   file.added = "[" + added(9, "</s>", "special") + "]";
   const auto ends = [&](const std::string& config) {
     folder_.write("tokenizer_config.json", config);
-    return open(file)->text_ends();
+    return open(file)->special_ids();
   };
-  EXPECT_EQ(open(file)->text_ends().end, Ids{});
-  EXPECT_EQ(ends(R"({"eos_token": "</s>", "bos_token": {"content": "a"}})").end, Ids{9});
-  EXPECT_EQ(open(file)->text_ends().begin, 0);
-  EXPECT_EQ(ends(R"({"eos_token": null})").end, Ids{});
-  EXPECT_EQ(ends(R"({"eos_token": "<none>"})").end, Ids{}) << "a warning says it";
+  EXPECT_EQ(open(file)->special_ids().eos, Ids{});
+  EXPECT_EQ(ends(R"({"eos_token": "</s>", "bos_token": {"content": "a"}})").eos, Ids{9});
+  EXPECT_EQ(open(file)->special_ids().bos, 0);
+  EXPECT_EQ(ends(R"({"eos_token": null})").eos, Ids{});
+  EXPECT_EQ(ends(R"({"eos_token": "<none>"})").eos, Ids{}) << "a warning says it";
   EXPECT_THAT(text_of<ConfigError>([&] { ends(R"({"eos_token": 3})"); }),
               HasSubstr("tokenizer_config.json: \"eos_token\" is 3, which is not a token"));
   EXPECT_THAT(text_of<ConfigError>([&] { ends("{"); }), HasSubstr("is damaged: parse error"));

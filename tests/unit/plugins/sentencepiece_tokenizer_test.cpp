@@ -90,14 +90,14 @@ TEST_F(SentencePieceTokenizer, ControlSymbolsAreTextUnlessTheyAreParsed) {
   EXPECT_EQ(tokenizer->encode("a<u>"), (Ids{space_a_, user}));
   EXPECT_EQ(parsed("a<u>"), (Ids{space_a_, user}));
   EXPECT_EQ(tokenizer->decode({1, space_a_, 2}), "a");
-  EXPECT_EQ(tokenizer->text_ends().begin, 1);
-  EXPECT_EQ(tokenizer->text_ends().end, Ids{2});
+  EXPECT_EQ(tokenizer->special_ids().bos, 1);
+  EXPECT_EQ(tokenizer->special_ids().eos, Ids{2});
   // Bytes of a character that has no token.
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("\xE2\x82\xAC")), "\xE2\x82\xAC");
   File without = file_;
   without.pieces[1].type = without.pieces[2].type = File::normal;
   EXPECT_FALSE(open(without)->has_special_texts());
-  EXPECT_EQ(open(without)->text_ends().end, Ids{});
+  EXPECT_EQ(open(without)->special_ids().eos, Ids{});
   EXPECT_NE(open(without)->fingerprint(), tokenizer->fingerprint());
   EXPECT_THAT(tokenizer->fingerprint(), ::testing::StartsWith("sentencepiece: 265 tokens, "));
 }

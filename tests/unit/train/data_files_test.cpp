@@ -139,6 +139,7 @@ TEST(DataFiles, AReadThatFailsTellsTheFileThatChanged) {
   const OfFile dataset(path);
   const Mesh mesh(RankGenerator({.world = 1}), 0);
   ModelParts parts(mesh);
+  parts.slot("tokens");
   const SampleReader reader(dataset, parts, {1, 4}, mesh);
   std::vector<std::byte> memory(static_cast<std::size_t>(reader.microbatch_bytes()));
   const auto read = [&] {

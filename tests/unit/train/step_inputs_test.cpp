@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <set>
 
 #include "tessera/context.hpp"
@@ -52,6 +53,7 @@ class Loading : public ::testing::Test {
          const BatchShape& batch)
         : device(device), dataset(dataset), batch(batch), mesh(RankGenerator(layout), index) {
       parts.loss({.name = "lm"});
+      parts.slot("tokens");
       cx.device = &device;
       cx.stream = &device.stream();
       cx.pool = &device.pool();
@@ -334,6 +336,104 @@ TEST(LaterInput, HasANameThatSaysWhatItIs) {
                            "tokens+99999999999999999999"}) {
     EXPECT_FALSE(parse_later_input(name)) << name;
   }
+}
+
+// Beside the tokens: two labels of each sample, whether it counts (the even ones), and positions
+// that begin again in the middle.
+class Labelled final : public Dataset {
+ public:
+  explicit Labelled(std::vector<FieldInfo> other = {}) : other_(std::move(other)) {}
+  std::vector<FieldInfo> do_fields() const override {
+    if (!other_.empty()) return other_;
+    return {{"tokens", DType::i64},
+            {"loss_mask", DType::u8, "lm"},
+            {.name = "labels", .dtype = DType::i64, .length = 2},
+            {.name = "counts", .dtype = DType::u8, .loss = "order", .length = 1},
+            {"positions", DType::i64}};
+  }
+  i64 do_size(SampleSet) const override { return 1000; }
+  void do_read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
+    ++reads;
+    for (i64 i = 0; i < kLongSequence; ++i) {
+      static_cast<i64*>(out.fields[0])[i] = 10 * ordinal + i;
+      static_cast<u8*>(out.fields[1])[i] = 1;
+      static_cast<i64*>(out.fields[4])[i] = i % 5;
+    }
+    for (i64 i = 0; i < 2; ++i) static_cast<i64*>(out.fields[2])[i] = 100 * ordinal + i;
+    static_cast<u8*>(out.fields[3])[0] = ordinal % 2 == 0 ? 1 : 0;
+  }
+  std::string do_fingerprint() const override { return "labelled"; }
+
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  std::vector<FieldInfo> other_;
+};
+
+TEST_F(Loading, FieldsOfSamplesAreWholeOnEachContextRankAndCountOnce) {
+  const Labelled dataset;
+  const std::vector<std::vector<i64>> positions = {{0, 1, 1, 2}, {2, 3, 4, 0}};
+  i64 order = 0;
+  for (i64 index = 0; index < 2; ++index) {
+    Rank here(device_, dataset, {.world = 2, .context = 2}, index, {4, kLongSequence / 2});
+    here.parts.slot("labels");
+    here.parts.loss({.name = "order"});
+    // Three of four samples: 25 does not count, and what stands for a fourth does not either.
+    order += here.prepare(SampleSet::validation, 24, 3, 1).at(1);
+    EXPECT_THAT(here.input(0, "labels"),
+                ElementsAre(2400, 2401, 2500, 2501, 2600, 2601, 2400, 2401));
+    EXPECT_THAT(here.input(0, "counts"), ElementsAre(1, 0, 1, 0));
+    std::vector<i64> places;
+    for (int sample = 0; sample < 4; ++sample) {
+      const std::vector<i64>& own = positions[static_cast<std::size_t>(index)];
+      places.insert(places.end(), own.begin(), own.end());
+    }
+    here.parts.slot("positions");
+    here.prepare(SampleSet::validation, 24, 3, 1);
+    EXPECT_EQ(here.input(0, "positions"), places) << "those of the data";
+    EXPECT_EQ(here.input(0, "row_ids").at(2), row_id(24, index == 0 ? 6 : 4));
+  }
+  EXPECT_EQ(order, 2);
+}
+
+TEST_F(Loading, WhatNoLayerReadsIsNoInput) {
+  const Labelled dataset;
+  Mesh mesh(RankGenerator({}), 0);
+  const auto names = [&](ModelParts& parts) {
+    std::vector<std::string> found;
+    const SampleReader reader(dataset, parts, {1, kLongSequence}, mesh);
+    std::vector<std::byte> memory(static_cast<std::size_t>(reader.microbatch_bytes()));
+    std::vector<i64> weights(static_cast<std::size_t>(reader.losses()));
+    reader.read(SampleSet::train, 0, 1, 0, 1, memory.data(), weights);
+    for (const SampleReader::Input& input : reader.inputs()) found.push_back(input.info.name);
+    return found;
+  };
+  ModelParts none(mesh), some(mesh);
+  EXPECT_THAT(names(none), ElementsAre("row_ids"));
+  EXPECT_EQ(dataset.reads, 0) << "nothing was wanted of it";
+  some.slot("labels");
+  some.slot("positions");
+  EXPECT_THAT(names(some), ElementsAre("labels", "positions", "row_ids"));
+  EXPECT_EQ(dataset.reads, 1);
+}
+
+TEST_F(Loading, FieldsThatNoLayerCouldReadAreErrors) {
+  const auto error = [&](const FieldInfo& field) {
+    const Labelled dataset({field});
+    return testing::error_of<ConfigError>([&] {
+      Rank(device_, dataset, {}, 0, {1, kLongSequence}).prepare(SampleSet::train, 0, 1, 1);
+    });
+  };
+  EXPECT_EQ(error({"row_ids", DType::i64}),
+            "the dataset has a field \"row_ids\", which every sample has of its own");
+  EXPECT_EQ(error({"x", DType::fp32}), "the data's field \"x\" is fp32: fields are i64, i32 or u8");
+  EXPECT_EQ(error({"positions", DType::i32}),
+            "the data's field \"positions\" is i32: a token's position is i64");
+  EXPECT_EQ(error({"last", DType::i64}),
+            "the data's field \"last\" is i64: the last place that a row sees is i32");
+  EXPECT_EQ(error({.name = "last", .dtype = DType::i32, .length = 1}),
+            "the data's field \"last\" has 1 values a sample: it has one for each token");
+  EXPECT_EQ(error({.name = "x", .length = -1}), "the data's field \"x\" has -1 values a sample");
 }
 
 TEST_F(Loading, EveryLossNeedsAMask) {

@@ -1,0 +1,34 @@
+#include "wikitext.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "detokenized.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+void WikiText::Config::describe(Schema<Config>& s) {
+  s.field("data", &Config::data, "the file of WikiText as it comes: words between single spaces")
+      .is_path()
+      .required();
+  describe_windows(s);
+}
+
+EvaluationResults WikiText::do_evaluate(TextScorer& scorer) const {
+  const i64 original = single_space_tokens(file_.text());
+  const std::vector<i32> tokens = tokenizer_->encode(detokenized(file_.text()));
+  if (tokens.size() < 2) fail_config("data: {} has no text", file_.path());
+  WindowSum sum(scorer, windows_);
+  sum.add(tokens);
+  const double nats = sum.nats();
+  return {{"original_tokens", original},
+          {"tokens", static_cast<i64>(tokens.size())},
+          {"windows", sum.windows()},
+          {"nats", nats},
+          {"perplexity", std::exp(nats / static_cast<double>(original))},
+          {"token_perplexity", std::exp(nats / static_cast<double>(sum.tokens()))},
+          {"bits_per_byte", nats / static_cast<double>(file_.text().size()) / std::numbers::ln2}};
+}
+
+}  // namespace tessera

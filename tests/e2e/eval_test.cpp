@@ -1,0 +1,107 @@
+// `tessera eval`: the same numbers on one rank and under every layout, and those of the model's
+// own logits.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace eval_test {
+
+using ::testing::HasSubstr;
+
+class Eval : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const ProcessResult trained = run_.train(TinyRun::steps(
+        2, "run", {"device.type=reference", "precision.main=fp64", "precision.compute=fp64"}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    std::string lines;
+    for (const std::string text : {"abc", "the quick brown fox jumps over the lazy dog", "x y z"}) {
+      lines += "{\"text\": \"" + text + "\"}\n";
+    }
+    for (int i = 0; i < 9; ++i) lines += fmt::format("{{\"text\": \"number {} {}\"}}\n", i, i * i);
+    data_ = run_.folder.write("documents.jsonl", lines);
+  }
+  ProcessResult eval(const std::string& task, std::vector<std::string> more) const {
+    more.insert(more.begin(),
+                {"eval", task, "--checkpoint", run_.at("run"), "--data", data_, "--json"});
+    return run_tessera(more);
+  }
+  nlohmann::json object(std::vector<std::string> more) const {
+    const ProcessResult result = eval("perplexity", std::move(more));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out, nullptr, false);
+  }
+  TinyRun run_;
+  std::string data_;
+};
+
+TEST_F(Eval, GivesTheSameUnderEveryLayoutAndBatch) {
+  const nlohmann::json one = object({});
+  ASSERT_TRUE(one.is_object());
+  EXPECT_EQ(one["documents"], 12);
+  EXPECT_GT(one["nats"], 0);
+  using Words = std::vector<std::string>;
+  for (const Words& layout : {Words{"--batch", "1"},
+                              Words{"--batch", "5"},
+                              Words{"--ranks", "2"},
+                              Words{"--ranks", "2", "--set", "parallel.tensor=2"},
+                              Words{"--ranks", "2", "--set", "parallel.pipeline=2"},
+                              Words{"--ranks", "2", "--set", "parallel.context=2"},
+                              Words{"--ranks",
+                                    "4",
+                                    "--batch",
+                                    "2",
+                                    "--set",
+                                    "parallel.tensor=2",
+                                    "--set",
+                                    "parallel.sequence_parallel=true"}}) {
+    SCOPED_TRACE(::testing::PrintToString(layout));
+    const nlohmann::json other = object(layout);
+    ASSERT_TRUE(other.is_object());
+    for (const auto& [name, value] : one.items()) {
+      if (!value.is_number_float()) {
+        EXPECT_EQ(other[name], value) << name;
+      } else {
+        EXPECT_NEAR(other[name].get<double>(), value.get<double>(), 1e-9 * value.get<double>())
+            << name;
+      }
+    }
+  }
+}
+
+TEST_F(Eval, GivesWhatTheLogitsSay) {
+  const std::string text = "the quick";
+  double nats = 0;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const ProcessResult shown = run_tessera(
+        {"generate", "--checkpoint", run_.at("run"), "--prompt", text.substr(0, i), "--logits"});
+    ASSERT_EQ(shown.exit_code, 0) << shown.err;
+    const std::vector<double> logits = nlohmann::json::parse(shown.out);
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    nats -= logits.at(static_cast<u8>(text[i])) - std::log(sum);
+  }
+  run_.folder.write("documents.jsonl", "{\"text\": \"" + text + "\"}\n");
+  EXPECT_NEAR(object({})["nats"].get<double>(), nats, 1e-5);  // logits are shown as fp32
+}
+
+TEST_F(Eval, SaysWhatIsWrong) {
+  EXPECT_THAT(eval("perplexty", {}), Exits(2, "perplexity"));
+  EXPECT_THAT(eval("perplexity", {"--windo", "8"}), Exits(2, "window"));
+  EXPECT_THAT(eval("perplexity", {"--window"}), Exits(2, "--window: its value is missing"));
+  EXPECT_THAT(eval("perplexity", {"window"}), Exits(2, "--KEY VALUE"));
+  EXPECT_THAT(eval("perplexity", {"--window", "100000"}), Exits(2, "window = 100000"));
+  run_.folder.write("documents.jsonl", "{\"text\": \"a\"}\n{\"text\": 7}\n");
+  for (const char* ranks : {"1", "2"}) {
+    EXPECT_THAT(eval("perplexity", {"--ranks", ranks}),
+                Exits(2, "documents.jsonl:2: \"text\" is 7, which is no text"));
+  }
+}
+
+}  // namespace eval_test
+}  // namespace tessera::testing
