@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "common/metrics_lines.hpp"
 #include "train_support.hpp"
@@ -55,6 +57,24 @@ class BadSteps : public ::testing::TestWithParam<const char*> {
                            "optimizer.clip=0.0",
                            "check.on_bad_step=" + on_bad_step});
   }
+  // Of the first bad step's samples, the one with the odd bytes has by far the largest loss.
+  void expect_the_odd_sample(const std::string& out) const {
+    std::istringstream lines(run_.folder.read(out + "/bad-steps.jsonl"));
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    const nlohmann::json bad = nlohmann::json::parse(line);
+    EXPECT_THAT(bad["why"].get<std::string>(), HasSubstr("check.loss_rise"));
+    std::vector<double> losses;
+    for (const nlohmann::json& sample : bad["samples"]) {
+      losses.push_back(sample["loss"].get<double>());
+      const i64 ordinal = sample["sample"];
+      EXPECT_EQ(ordinal / 8 + 1, bad["step"].get<i64>());
+      EXPECT_THAT(sample["from"].get<std::string>(), HasSubstr("of the training text"));
+    }
+    ASSERT_EQ(losses.size(), 8U);
+    std::ranges::sort(losses);
+    EXPECT_GT(losses[7], 2 * losses[0]);
+  }
   // A finished run goes on with other keys where its checkpoint is named.
   ProcessResult train_from(int step, std::vector<std::string> sets) const {
     sets.push_back("checkpoint.resume=run/checkpoints/step-" + std::to_string(step));
@@ -75,11 +95,13 @@ TEST_P(BadSteps, StopNamesTheStep) {
                      "is more than check.loss_rise = 1.3 times the mean of the steps",
                      "the newest checkpoint before it is " + run_.at("run")));
   EXPECT_THAT(run_.survivors(), IsEmpty());
+  expect_the_odd_sample("run");
 }
 
 TEST_P(BadSteps, SkipLeavesTheUpdateOut) {
   EXPECT_THAT(run_.train(sets("run", "skip")),
               Exits(0, "its update is left out, 1 of check.bad_steps = 3 in a row"));
+  expect_the_odd_sample("run");
   EXPECT_EQ(run_.metrics("run").size(), 40U);
   EXPECT_GE(skipped(run_.metrics("run")), 1);
   // Whether a step is skipped or passed over, nothing is learned from it.

@@ -16,6 +16,7 @@ void BadSteps::judge_updates() {
 bool BadSteps::refuse(double loss, FoundInf gradients) {
   const std::optional<BadStep> bad = watch_.judge(training_.steps() + 1, loss, gradients);
   if (!bad) return false;
+  samples_.add(*bad);
   if (!watch_.once_more()) {
     report();  // the good steps before it
     diverge(*bad);
@@ -30,6 +31,7 @@ bool BadSteps::refuse(double loss, FoundInf gradients) {
 }
 
 bool BadSteps::pass_over() {
+  samples_.tell();
   if (!watch_.passed_over(training_.steps() + 1)) return false;
   reporter_.pass_over();
   training_.step.state().pass_over();
@@ -40,7 +42,11 @@ std::optional<BadStep> BadSteps::report() {
   return reporter_.report([this](i64 step, double loss, FoundInf gradients) {
     if (watch_.skips()) return std::optional<BadStep>();  // judged before its update
     std::optional<BadStep> bad = watch_.judge(step, loss, gradients);
-    if (bad && !watch_.rewinds()) diverge(*bad);
+    if (bad && !watch_.rewinds()) {
+      samples_.add(*bad);
+      samples_.tell();
+      diverge(*bad);
+    }
     return bad;
   });
 }
@@ -90,6 +96,8 @@ void BadSteps::go_back(const BadStep& bad) {
                 watch_.in_a_row(),
                 training_.config().check.bad_steps);
   }
+  samples_.add(bad);
+  samples_.tell();
   reporter_.begin(start);
   reporter_.announce();
 }

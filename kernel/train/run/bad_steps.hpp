@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 
+#include "kernel/train/run/bad_samples.hpp"
 #include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/run_recorder.hpp"
 #include "kernel/train/run/run_reporter.hpp"
@@ -23,7 +24,8 @@ class BadSteps {
         watch_(watch),
         reporter_(reporter),
         recorder_(recorder),
-        saver_(saver) {}
+        saver_(saver),
+        samples_(training_) {}
 
   /// "skip": from now on each step is judged before its update.
   void judge_updates();
@@ -46,6 +48,7 @@ class BadSteps {
   RunReporter& reporter_;
   RunRecorder& recorder_;
   RunSaver& saver_;
+  BadSamples samples_;
 };
 
 }  // namespace tessera

@@ -80,6 +80,20 @@ i64 TextDataset::do_size(SampleSet set) const {
   return set == SampleSet::validation ? validation_windows_ : 0;
 }
 
+i64 TextDataset::window_of(SampleSet set, i64 ordinal) const {
+  const i64 windows = size(set), epoch = ordinal / windows, window = ordinal % windows;
+  if (set != SampleSet::train) return window;
+  return Permutation(windows, shuffle_key_, static_cast<u64>(epoch))(window);
+}
+
+std::string TextDataset::do_origin(SampleSet set, i64 ordinal) const {
+  const i64 begin = window_of(set, ordinal) * sequence_length_;
+  return fmt::format("tokens {} to {} of the {} text",
+                     begin,
+                     begin + sequence_length_,
+                     set == SampleSet::train ? "training" : "validation");
+}
+
 void TextDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
   const i64 windows = size(set);
   require(ordinal >= 0 && windows > 0,
@@ -87,12 +101,7 @@ void TextDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) 
           ordinal,
           windows);
   require(out.fields.size() == 3, "text dataset: 3 fields, not {}", out.fields.size());
-  const i64 epoch = ordinal / windows;
-  i64 window = ordinal % windows;
-  if (set == SampleSet::train) {
-    window = Permutation(windows, shuffle_key_, static_cast<u64>(epoch))(window);
-  }
-  const i64 begin = window * sequence_length_;
+  const i64 begin = window_of(set, ordinal) * sequence_length_;
   corpus_.copy(set, begin, sequence_length_, static_cast<i64*>(out.fields[0]));
   corpus_.copy(set, begin + 1, sequence_length_, static_cast<i64*>(out.fields[1]));
   std::fill_n(static_cast<u8*>(out.fields[2]), sequence_length_, u8{1});

@@ -27,11 +27,13 @@ class TextDataset final : public Dataset {
   i64 do_size(SampleSet set) const override;
   void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override;
   std::string do_fingerprint() const override;
+  std::string do_origin(SampleSet set, i64 ordinal) const override;
   SetContent do_content(SampleSet set) const override;
   std::vector<const DataFile*> do_files() const override;
 
  private:
   i64 windows(std::string_view what, SampleSet set) const;
+  i64 window_of(SampleSet set, i64 ordinal) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   Corpus corpus_;

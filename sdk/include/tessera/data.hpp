@@ -139,6 +139,8 @@ class TESSERA_API Dataset : public Identified {
   void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   /// Identifies the data: ranks compare it, checkpoints keep it.
   std::string fingerprint() const;
+  /// For people: where a sample comes from, as "documents 7 to 9 of corpus"; empty: not known.
+  std::string origin(SampleSet set, i64 ordinal) const;
   /// What the run's first lines say of a set.
   SetContent content(SampleSet set) const;
   /// Files whose change would change samples; alive as long as this. The run looks at them before
@@ -150,6 +152,7 @@ class TESSERA_API Dataset : public Identified {
   virtual i64 do_size(SampleSet set) const = 0;
   virtual void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;
   virtual std::string do_fingerprint() const = 0;
+  virtual std::string do_origin(SampleSet, i64) const { return {}; }
   virtual SetContent do_content(SampleSet set) const;
   virtual std::vector<const DataFile*> do_files() const;
 };

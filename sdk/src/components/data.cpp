@@ -88,6 +88,9 @@ void Dataset::read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
 std::string Dataset::fingerprint() const {
   return call_component(*this, "fingerprint", [&] { return do_fingerprint(); });
 }
+std::string Dataset::origin(SampleSet set, i64 ordinal) const {
+  return call_component(*this, "origin", [&] { return do_origin(set, ordinal); });
+}
 SetContent Dataset::content(SampleSet set) const {
   return call_component(*this, "content", [&] { return do_content(set); });
 }

@@ -1,0 +1,103 @@
+#include "kernel/train/run/row_scores.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tessera/error.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/zigzag.hpp"
+
+namespace tessera {
+
+// Keeps what the cross entropy of a microbatch knows of its rows.
+class RowScores::Sink final : public StepSink {
+ public:
+  Sink(const ModelParts& parts, Device& device)
+      : zero_(Tensor::allocate(
+            device, device.pool(), device.stream(), {1}, DType::fp64, Category::activations)) {
+    const double zero = 0;
+    device.write(zero_, &zero);
+    const auto& losses = parts.losses();
+    const auto main =
+        std::ranges::find_if(losses, [](const auto& loss) { return !loss.auxiliary; });
+    term_ = main == losses.end() ? -1 : static_cast<int>(main - losses.begin());
+  }
+  Tensor inverse_weight(LossTerm) override { return zero_; }
+  void add_loss(Context&, LossTerm, const Tensor&) override {}
+  void report(Context&, Metric, const Tensor&) override {}
+  void count(Context&, Counts, i64, const Tensor&) override {}
+  void rows(Context&, LossTerm term, const Tensor& sums) override {
+    if (term.index == term_) sums_ = sums;
+  }
+  /// Of the microbatch that was the last to run; undefined: it left nothing.
+  Tensor take() { return std::exchange(sums_, {}); }
+
+ private:
+  Tensor zero_, sums_;
+  int term_;
+};
+
+RowScores::RowScores(PlacedModel& model, const Dataset& dataset)
+    : model_(model),
+      microbatches_(static_cast<int>(model.setup().microbatches)),
+      length_(model.setup().sequence_length),
+      samples_(microbatches_ * model.setup().batch.micro * model.rank().mesh->size(Axis::data)),
+      sink_(std::make_unique<Sink>(model.parts(), *model.rank().device)),
+      inputs_(dataset,
+              model.parts(),
+              model.setup().batch,
+              *model.rank().mesh,
+              *model.rank().device,
+              microbatches_),
+      executor_(model.chunks(), model.parts(), nullptr, *model.rank().mesh, model.boundaries()),
+      plan_(model.plan(microbatches_, false)) {}
+
+RowScores::~RowScores() = default;
+
+std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begin) {
+  const Mesh& mesh = *model_.rank().mesh;
+  Device& device = *model_.rank().device;
+  const BatchShape& batch = model_.setup().batch;
+  const i64 micro = batch.micro, local = batch.sequence;
+  Context cx = model_.rank().context();
+  model_.prepared().prepare_all(cx);
+  cx.sink = sink_.get();
+  const int from = static_cast<int>(begin / samples_) * microbatches_;
+  const auto request = [&](int microbatch) {
+    return StepInputs::Request{set, first, count, microbatch};
+  };
+  const StepInputs::Request next = request(from + microbatches_);
+  inputs_.upload(cx, request(from), begin + samples_ < count ? &next : nullptr, 0);
+  std::vector<double> values(static_cast<std::size_t>(samples_ * length_ * 2), 0);
+  const auto load = [&](Context&, int microbatch, Bundle& bundle) {
+    inputs_.load(microbatch, bundle);
+  };
+  const auto place = [&](i64 row) {  // of a row of this rank, in its sample
+    const i64 chunk = local / zigzag::kHalves, ranks = mesh.size(Axis::context);
+    if (ranks == 1) return row;
+    return zigzag::chunk(ranks, mesh.coordinate(Axis::context), row / chunk) * chunk + row % chunk;
+  };
+  executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle&) {
+    const Tensor sums = sink_->take();
+    require(sums.defined() && sums.dim(0) == batch.rows(),
+            "this model's loss does not score each token");
+    if (!mesh.first(Axis::tensor)) return;  // the others have the same
+    const Tensor wide = c.empty(sums.shape(), DType::fp64);
+    ops::run(c, CopyArgs{sums.arg(), wide.arg()});
+    std::vector<double> own(static_cast<std::size_t>(wide.elements()));
+    device.read(wide, own.data());
+    const i64 sample = (microbatch * mesh.size(Axis::data) + mesh.coordinate(Axis::data)) * micro;
+    for (i64 row = 0; row < batch.rows(); ++row) {
+      const i64 to = ((sample + row / local) * length_ + place(row % local)) * 2;
+      std::copy_n(own.begin() + row * 2, 2, values.begin() + to);
+    }
+  });
+  if (mesh.world_size() == 1) return values;
+  const Tensor all = cx.empty({static_cast<i64>(values.size())}, DType::fp64);
+  device.write(all, values.data());
+  mesh.world().all_reduce(*cx.stream, all, ReduceOp::sum, "scores").wait(*cx.stream);
+  device.read(all, values.data());
+  return values;
+}
+
+}  // namespace tessera
