@@ -26,6 +26,7 @@
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/parse_json.hpp"
+#include "tessera/io/token_index.hpp"
 
 namespace tessera::fuzz {
 
@@ -425,6 +426,42 @@ Target library() {
           }};
 }
 
+// --- the index of a token file ---
+
+std::string token_index_seed(bool modes) {
+  const std::string head("MMIDIDX\0\0", 9);
+  std::string bytes = head + bytes_of(u64{1}) + '\x08' + bytes_of(u64{3}) + bytes_of(u64{3});
+  for (const i32 length : {3, 1, 3}) bytes += bytes_of(length);
+  for (const i64 place : {0, 6, 8}) bytes += bytes_of(place);
+  for (const i64 document : {0, 1, 3}) bytes += bytes_of(document);
+  return bytes + (modes ? "\x01\x02\x03" : "");
+}
+
+void read_token_index(const std::string& input) {
+  const TokenIndex index(input, "input");
+  i64 tokens = 0;
+  for (i64 i = 0; i < index.sequences(); ++i) {
+    if (index.begin(i) != tokens) finding("a sequence begins elsewhere");
+    tokens += index.length(i);
+    if (index.mode(i).has_value() != index.has_modes()) finding("a sequence has no mode");
+  }
+  if (tokens != index.tokens() || index.data_bytes() < tokens)
+    finding("tokens that no sequence has");
+  for (i64 i = 0; i < index.documents(); ++i) {
+    const i64 begin = index.document_begin(i), end = index.document_begin(i + 1);
+    if (begin > end || end > tokens) finding("a document ends before it begins");
+    if (begin < end && index.document_at(begin) != i) finding("a token is of two documents");
+    if (begin < end && index.document_at(end - 1) != i) finding("a document has no last token");
+  }
+}
+
+Target token_index() {
+  return {"token_index",
+          {token_index_seed(false), token_index_seed(true)},
+          {std::string("MMIDIDX\0\0", 9), bytes_of(i64{3}), bytes_of(i32{-1})},
+          read_token_index};
+}
+
 }  // namespace
 
 std::vector<Target> targets() {
@@ -437,7 +474,8 @@ std::vector<Target> targets() {
           toml_file(),
           layout(),
           wire(),
-          library()};
+          library(),
+          token_index()};
 }
 
 }  // namespace tessera::fuzz

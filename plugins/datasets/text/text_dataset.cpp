@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "permutation.hpp"
 #include "tessera/error.hpp"
+#include "tessera/permutation.hpp"
 
 namespace tessera {
 

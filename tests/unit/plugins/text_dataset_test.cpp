@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "plugins/datasets/text/permutation.hpp"
 #include "tessera/data.hpp"
+#include "tessera/permutation.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
