@@ -146,6 +146,27 @@ struct ConvertOptions {
   std::vector<std::string> path;      ///< plugin folders searched before all others
 };
 
+struct DataShowOptions {
+  std::string prefix;
+  i64 document = -1;  ///< print its ids, and nothing else; -1: none
+  bool json = false;
+};
+
+struct DataVerifyOptions {
+  std::string prefix;
+  i64 vocabulary = 0;  ///< ids are below it; 0: any
+};
+
+struct DataMergeOptions {
+  std::string to;
+  std::vector<std::string> from;
+};
+
+struct DataSplitOptions {
+  std::string from, shares;  ///< "98,2"
+  std::vector<std::string> to;
+};
+
 int run_eval(const EvalOptions& options);
 int run_ranks(const RanksOptions& options);
 int run_schedule(const ScheduleOptions& options);
@@ -163,6 +184,10 @@ int run_plan(const PlanOptions& options);
 int run_calibrate(const CalibrateOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_convert(const ConvertOptions& options);
+int run_data_show(const DataShowOptions& options);
+int run_data_verify(const DataVerifyOptions& options);
+int run_data_merge(const DataMergeOptions& options);
+int run_data_split(const DataSplitOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
 int run_checkpoint_diff(const CheckpointDiffOptions& options);
 int run_checkpoint_export(const CheckpointExportOptions& options);

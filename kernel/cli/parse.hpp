@@ -15,6 +15,10 @@ struct Commands {
   int (*checkpoint_export)(const CheckpointExportOptions&) = nullptr;
   int (*checkpoint_reshard)(const CheckpointReshardOptions&) = nullptr;
   int (*convert)(const ConvertOptions&) = nullptr;
+  int (*data_show)(const DataShowOptions&) = nullptr;
+  int (*data_verify)(const DataVerifyOptions&) = nullptr;
+  int (*data_merge)(const DataMergeOptions&) = nullptr;
+  int (*data_split)(const DataSplitOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;
   int (*schedule)(const ScheduleOptions&) = nullptr;
   int (*plugins_list)(const PluginsOptions&) = nullptr;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <system_error>
 
 #include "kernel/config/checker.hpp"
 #include "tessera/io/utf8.hpp"
@@ -24,6 +26,20 @@ bool holds_control(const Value& value) {
 
 bool is_auto(const Value& value) { return value == Value("auto"); }
 
+// A path key with the word "<number>" takes numbers beside paths, as weights of files.
+bool is_number(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_word(const FieldSpec& spec, const std::string& text) {
+  if (spec.allows_auto && text == spec.automatic) return true;
+  return std::ranges::any_of(spec.path_words, [&](const std::string& word) {
+    return word == text || (word == "<number>" && is_number(text));
+  });
+}
+
 // The value of a path key that was written at `at`, as the component reads it.
 Value absolute(const Config& config, const FieldSpec& spec, const Value& value, const Origin& at) {
   if (const auto* array = std::get_if<Value::Array>(&value.data)) {
@@ -32,9 +48,7 @@ Value absolute(const Config& config, const FieldSpec& spec, const Value& value, 
     return out;
   }
   const std::string& text = std::get<std::string>(value.data);
-  const bool word = (spec.allows_auto && text == spec.automatic) ||
-                    std::ranges::find(spec.path_words, text) != spec.path_words.end();
-  if (word || text.empty() || text.find("://") != std::string::npos) return value;
+  if (is_word(spec, text) || text.empty() || text.find("://") != std::string::npos) return value;
   return Value(config.resolve_path(text, at).string());
 }
 

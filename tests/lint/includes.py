@@ -61,7 +61,7 @@ def sdk_source_include(root, path, quote, name):
 
 # Folders of kernel/ in the order of kernel/README.md: each knows those before it.
 KERNEL = (
-    "system config plugin comm dry model schedule graph checkpoint train planner launch cli"
+    "system config plugin data comm dry model schedule graph checkpoint train planner launch cli"
 ).split()
 
 

@@ -27,17 +27,14 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           "one text. Identical on all ranks' machines")
       .is_path()
       .required()
-      .megatron("--data-path")
-      .also("--train-data-path", "is {} here, of text files");
+      .megatron("--data-path");
   s.field("validation",
           &Config::validation,
           "share of the text that is held back for validation, by documents that run.seed chooses; "
           "0: none. A document is a file; what is larger than the share is cut: a file at its "
           "blank lines, a paragraph at its line ends, a line into equal parts")
       .at_least(0)
-      .below(1)
-      .megatron("--split")
-      .also("--valid-data-path", "is {} here, a share of data.path");
+      .below(1);
   s.field("parse_special",
           &Config::parse_special,
           "whether special tokens of the tokenizer, as <|endoftext|>, are parsed where their texts "
