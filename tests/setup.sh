@@ -15,13 +15,16 @@ TESSERA_BUILD_PACKAGES=(
   libgloo-dev           # plugins/communicators/gloo
   libpcre2-dev          # plugins/tokenizers/bpe
   libsentencepiece-dev  # plugins/tokenizers/sentencepiece
+  libsimdjson-dev       # kernel/data: documents in JSON
   libsodium-dev         # kernel/comm: proofs and sealed messages of the store
   libspdlog-dev
   libtomlplusplus-dev
-  libutf8proc-dev       # plugins/tokenizers/bpe
+  libutf8proc-dev       # plugins/tokenizers/bpe, plugins/document_stages
   libxxhash-dev
+  libzstd-dev           # kernel/data: packed documents
   nlohmann-json3-dev
   ocl-icd-opencl-dev    # the CMake files of libdnnl-dev look for it, Tessera does not use it
+  zlib1g-dev            # kernel/data: packed documents
 )
 TESSERA_TEST_PACKAGES=(
   clang-16              # compiles the tests (tests/clang.cmake)

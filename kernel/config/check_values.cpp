@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <system_error>
 
 #include "kernel/config/checker.hpp"
+#include "kernel/config/path_value.hpp"
 #include "tessera/io/utf8.hpp"
 
 namespace tessera {
@@ -25,32 +24,6 @@ bool holds_control(const Value& value) {
 }
 
 bool is_auto(const Value& value) { return value == Value("auto"); }
-
-// A path key with the word "<number>" takes numbers beside paths, as weights of files.
-bool is_number(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool is_word(const FieldSpec& spec, const std::string& text) {
-  if (spec.allows_auto && text == spec.automatic) return true;
-  return std::ranges::any_of(spec.path_words, [&](const std::string& word) {
-    return word == text || (word == "<number>" && is_number(text));
-  });
-}
-
-// The value of a path key that was written at `at`, as the component reads it.
-Value absolute(const Config& config, const FieldSpec& spec, const Value& value, const Origin& at) {
-  if (const auto* array = std::get_if<Value::Array>(&value.data)) {
-    Value::Array out;
-    for (const Value& each : *array) out.push_back(absolute(config, spec, each, at));
-    return out;
-  }
-  const std::string& text = std::get<std::string>(value.data);
-  if (is_word(spec, text) || text.empty() || text.find("://") != std::string::npos) return value;
-  return Value(config.resolve_path(text, at).string());
-}
 
 }  // namespace
 
@@ -77,7 +50,7 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
   Entry kept = entry;
   try {
     value = spec.checked(value);
-    kept.value = spec.is_path ? absolute(config_, spec, value, entry.at) : value;
+    kept.value = spec.is_path ? path_value(config_, spec, value, entry.at) : value;
   } catch (const ConfigError& error) {
     problem(path, entry.at, fmt::format("{}: {}", label(path), error.what()));
     return;
@@ -140,7 +113,7 @@ const Value* Checker::settle(const std::string& path) {
       const Origin at = tree.find(spec.from)->at;
       const Value value = spec.checked(*there);
       const bool written = at.layer >= 0;
-      entry.value = spec.is_path && written ? absolute(config_, spec, value, at) : value;
+      entry.value = spec.is_path && written ? path_value(config_, spec, value, at) : value;
       entry.from = spec.from;
     } catch (const ConfigError& error) {
       // "auto" there is settled while building, where the parent may give the value.

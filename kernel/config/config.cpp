@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernel/config/home_path.hpp"
-#include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 
@@ -23,6 +22,8 @@ constexpr std::size_t kDeepestInclude = 16, kMostFiles = 1000, kMostBytes = 16 <
 /// Reads files and settings into a Config, one layer after the other.
 class ConfigReader {
  public:
+  explicit ConfigReader(TableArrays arrays = TableArrays::refused) : arrays_(arrays) {}
+
   void add_file(const fs::path& path, const std::string& asked_by = "") {
     const fs::path file = fs::absolute(path).lexically_normal();
     for (const fs::path& open : open_) {
@@ -71,7 +72,7 @@ class ConfigReader {
     where.kind = Origin::file;
     where.name = name;
     ConfigSource source{name, folder, split_lines(text)};
-    std::vector<TomlItem> items = parse_toml(text, where);
+    std::vector<TomlItem> items = parse_toml(text, where, arrays_);
     tables_ += std::ranges::count_if(items, [](const TomlItem& item) { return !item.value; });
     if (tables_ > kMostTables) {
       fail_config(
@@ -182,6 +183,7 @@ class ConfigReader {
     config_.sources_.push_back(std::move(source));
   }
 
+  TableArrays arrays_;
   Config config_;
   std::vector<fs::path> open_;
   std::size_t files_ = 0, bytes_ = 0;
@@ -189,8 +191,10 @@ class ConfigReader {
   int sets_ = 0;
 };
 
-Config Config::load(const std::vector<std::string>& files, const std::vector<std::string>& sets) {
-  ConfigReader reader;
+Config Config::load(const std::vector<std::string>& files,
+                    const std::vector<std::string>& sets,
+                    TableArrays arrays) {
+  ConfigReader reader(arrays);
   for (const std::string& file : files) reader.add_file(file);
   for (const std::string& set : sets) reader.add_set(set);
   return reader.take();

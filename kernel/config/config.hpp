@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel/config/source.hpp"
+#include "kernel/config/toml.hpp"
 #include "kernel/config/tree.hpp"
 
 namespace tessera {
@@ -28,7 +29,8 @@ class Config {
   /// Merges files left to right, then `key=value` settings. Throws ConfigError with file, line and
   /// column for what is not TOML, or not TOML that configuration uses (dates, arrays of tables).
   static Config load(const std::vector<std::string>& files,
-                     const std::vector<std::string>& sets = {});
+                     const std::vector<std::string>& sets = {},
+                     TableArrays arrays = TableArrays::refused);
   /// The same from a text; `name` stands for the file, relative paths start at the working folder.
   static Config parse(const std::string& text,
                       const std::string& name = "text",

@@ -58,8 +58,10 @@ bool is_too_deep(const toml::table& table, int depth) {
 
 class Flattener {
  public:
-  Flattener(const Origin& where, std::vector<std::string> lines)
-      : where_(where), lines_(std::move(lines)) {}
+  Flattener(const Origin& where,
+            std::vector<std::string> lines,
+            TableArrays arrays = TableArrays::refused)
+      : where_(where), lines_(std::move(lines)), arrays_(arrays) {}
 
   std::vector<TomlItem> flatten(const toml::table& root) {
     add_table(root, "");
@@ -102,18 +104,33 @@ class Flattener {
   }
 
   void add(const toml::node& node, const std::string& path, const Origin& key) {
+    const toml::array* array = node.as_array();
     if (const toml::table* table = node.as_table()) {
-      if (++tables_ > kMostTables) {
-        reject(key,
-               fmt::format("more than {} tables; put keys that belong together into one table",
-                           kMostTables));
-      }
+      count_table(key);
       items_.push_back({path, std::nullopt, key, key});
       add_table(*table, path);
+    } else if (arrays_ == TableArrays::numbered && array != nullptr && is_of_tables(*array)) {
+      count_table(key);
+      items_.push_back({path, std::nullopt, key, key});
+      int number = 0;
+      for (const toml::node& element : *array) {
+        add(element, fmt::format("{}.{}", path, ++number), origin(element.source()));
+      }
     } else {
       const Origin at = origin(node.source());
       items_.push_back({path, value_of(node, at), key, at});
     }
+  }
+
+  void count_table(const Origin& key) {
+    if (++tables_ <= kMostTables) return;
+    reject(key,
+           fmt::format("more than {} tables; put keys that belong together into one table",
+                       kMostTables));
+  }
+
+  static bool is_of_tables(const toml::array& array) {
+    return !array.empty() && std::ranges::all_of(array, [](const auto& e) { return e.is_table(); });
   }
 
   Value value_of(const toml::node& node, const Origin& at) const {
@@ -135,6 +152,7 @@ class Flattener {
 
   Origin where_;
   std::vector<std::string> lines_;
+  TableArrays arrays_;
   std::vector<TomlItem> items_;
   i64 tables_ = 0;
 };
@@ -148,9 +166,9 @@ bool is_bare_key(std::string_view key) {
   });
 }
 
-std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where) {
+std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where, TableArrays arrays) {
   return with_stack_for(text, [&] {
-    Flattener flattener(where, split_lines(text));
+    Flattener flattener(where, split_lines(text), arrays);
     try {
       return flattener.flatten(toml::parse(text));
     } catch (const toml::parse_error& error) {

@@ -21,10 +21,15 @@ struct TomlItem {
   Origin key, at;
 };
 
+/// What becomes of arrays of tables: they are errors, or tables of the names "1", "2", ….
+enum class TableArrays : u8 { refused, numbered };
+
 /// The keys of a text in the order of writing, tables before what is in them. Throws ConfigError
 /// with position and source line for what is no TOML, and for what configuration does not use:
-/// dates, arrays of tables, quoted keys that are no bare keys. `where` gives kind, layer and name.
-std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where);
+/// dates, quoted keys that are no bare keys. `where` gives kind, layer and name.
+std::vector<TomlItem> parse_toml(const std::string& text,
+                                 const Origin& where,
+                                 TableArrays arrays = TableArrays::refused);
 
 /// What `text` is as one TOML value: a single item with an empty path, or the items of an inline
 /// table; nothing when it is not the text of one value.
