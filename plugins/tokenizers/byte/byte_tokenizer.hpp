@@ -19,9 +19,8 @@ class ByteTokenizer final : public Tokenizer {
   i64 do_vocabulary() const override { return 256; }
 
   std::vector<i32> do_encode(std::string_view text) const override {
-    std::vector<i32> ids;
-    ids.reserve(text.size());
-    for (const char c : text) ids.push_back(static_cast<u8>(c));
+    std::vector<i32> ids(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<u8>(text[i]);
     return ids;
   }
 
