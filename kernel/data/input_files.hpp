@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// A file of documents.
+struct InputFile {
+  enum class Content : u8 { json_lines, text };  ///< an object a line; one document
+  enum class Packing : u8 { none, gzip, zstd };
+  std::string path;
+  std::string shown;  ///< in errors and ids
+  Content content = Content::json_lines;
+  Packing packing = Packing::none;
+};
+
+/// The files that names, with * and ?, mean: in the order of the names, those of one name sorted by
+/// bytes. `shown` is relative to `folder` where the file is below it; `own` is no input, whatever
+/// names mean it, because the caller writes it. Throws ConfigError for a name without a file, a
+/// file that two names mean, and an ending that says of no content.
+std::vector<InputFile> input_files(const std::vector<std::string>& names,
+                                   const std::string& folder,
+                                   const std::string& own = "");
+
+}  // namespace tessera

@@ -1,0 +1,19 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// Characters of a text that is UTF-8: bytes that do not continue one.
+i64 characters_of(std::string_view text);
+
+/// The first byte that is no UTF-8, from 0 on.
+std::optional<i64> first_no_utf8(std::string_view text);
+
+/// The text with U+FFFD for each byte that is no UTF-8.
+std::string as_utf8(std::string_view text);
+
+}  // namespace tessera
