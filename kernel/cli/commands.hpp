@@ -167,6 +167,20 @@ struct DataSplitOptions {
   std::vector<std::string> to;
 };
 
+struct DataBuildOptions {
+  std::string file;
+  std::vector<std::string> sets;  ///< "key=value", over the file's
+  std::vector<std::string> path;  ///< plugin folders searched before all others
+  bool force = false;             ///< replace files that are there
+};
+
+struct DataOverlapOptions {
+  std::vector<std::string> test, train;  ///< files of documents
+  std::string text_field = "text";
+  i64 words = 8;
+  bool json = false;
+};
+
 int run_eval(const EvalOptions& options);
 int run_ranks(const RanksOptions& options);
 int run_schedule(const ScheduleOptions& options);
@@ -188,6 +202,8 @@ int run_data_show(const DataShowOptions& options);
 int run_data_verify(const DataVerifyOptions& options);
 int run_data_merge(const DataMergeOptions& options);
 int run_data_split(const DataSplitOptions& options);
+int run_data_build(const DataBuildOptions& options);
+int run_data_overlap(const DataOverlapOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
 int run_checkpoint_diff(const CheckpointDiffOptions& options);
 int run_checkpoint_export(const CheckpointExportOptions& options);

@@ -63,4 +63,16 @@ inline constexpr const char* kConvertFooter =
     "From a model it writes checkpoints/step-0 and model.toml, a configuration to include in\n"
     "one that trains on from there with checkpoint.init_from.";
 
+inline constexpr const char* kDataBuildFooter =
+    "Example of FILE.toml; paths are relative to it:\n"
+    "\n"
+    "    schema = 1\n"
+    "    input = [\"python.jsonl\"]       # also globs, .txt, and each with .gz or .zst\n"
+    "    output = \"python\"              # python.bin, .idx, .report.json, .removed.jsonl\n"
+    "    tokenizer = {type = \"byte\"}    # as [tokenizer] of a run\n"
+    "    stages = [{type = \"clean\"}, {type = \"near_duplicates\"}]\n"
+    "\n"
+    "A build that was killed goes on from OUTPUT.build when it is started again.\n"
+    "`tessera plugins show document_stage/NAME` prints the keys of a stage.";
+
 }  // namespace tessera

@@ -109,6 +109,8 @@ int main(int argc, char** argv) {
                          .data_verify = run_data_verify,
                          .data_merge = run_data_merge,
                          .data_split = run_data_split,
+                         .data_build = run_data_build,
+                         .data_overlap = run_data_overlap,
                          .ranks = run_ranks,
                          .schedule = run_schedule,
                          .plugins_list = run_plugins_list,

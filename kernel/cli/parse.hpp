@@ -19,6 +19,8 @@ struct Commands {
   int (*data_verify)(const DataVerifyOptions&) = nullptr;
   int (*data_merge)(const DataMergeOptions&) = nullptr;
   int (*data_split)(const DataSplitOptions&) = nullptr;
+  int (*data_build)(const DataBuildOptions&) = nullptr;
+  int (*data_overlap)(const DataOverlapOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;
   int (*schedule)(const ScheduleOptions&) = nullptr;
   int (*plugins_list)(const PluginsOptions&) = nullptr;
