@@ -1,5 +1,7 @@
 #include "kernel/cli/parse_data.hpp"
 
+#include "kernel/cli/parse_corpus.hpp"
+
 #include "tessera/bounds.hpp"
 
 namespace tessera {
@@ -53,8 +55,10 @@ void add_split(Program& program, CLI::App* data, int (*run)(const DataSplitOptio
 }  // namespace
 
 void add_data(Program& program, const Commands& commands) {
-  CLI::App* data = program.app.add_subcommand("data", "Show, verify, merge and split token files");
+  CLI::App* data = program.app.add_subcommand(
+      "data", "Build token files of documents; show, verify, merge and split them");
   data->require_subcommand(1);
+  add_corpus(program, data, commands);
   add_show(program, data, commands.data_show);
   add_verify(program, data, commands.data_verify);
   add_merge(program, data, commands.data_merge);
