@@ -22,7 +22,10 @@ from megatron.core.datasets.blended_megatron_dataset_builder import (  # noqa: E
     BlendedMegatronDatasetBuilder,
 )
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig  # noqa: E402
-from megatron.core.datasets.indexed_dataset import IndexedDataset, IndexedDatasetBuilder  # noqa: E402
+from megatron.core.datasets.indexed_dataset import (  # noqa: E402
+    IndexedDataset,
+    IndexedDatasetBuilder,
+)
 
 TYPES = ["uint8", "int8", "int16", "int32", "int64", "float64", "float32", "uint16"]
 EOD, PAD = 3, 5  # PAD is no id of a corpus
