@@ -150,7 +150,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
       warn_of_crowded(opened, identity);
       check_once(opened, identity);
     }
-    const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
+    const RunSetup setup =
+        derive_setup(opened.config, *opened.plugins, environment.world, DataUse::kept);
     plane_of(opened, identity)
         .same({{"data", setup.dataset->fingerprint()}}, "give all hosts the same data");
     TrainerArguments arguments;

@@ -238,8 +238,9 @@ RunSetup try_setup(const Resolved& config,
                    const PluginHost& plugins,
                    i64 world,
                    int threads,
-                   ProblemList& problems) {
-  RunSetup setup = derive_setup(config, plugins, world, DataUse::required, problems);
+                   ProblemList& problems,
+                   DataUse data) {
+  RunSetup setup = derive_setup(config, plugins, world, data, problems);
   const auto check = [&](auto&& body) {
     return problems
         .run([&] {
@@ -280,7 +281,7 @@ RunSetup try_setup(const Resolved& config,
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {
   ProblemList problems;
-  RunSetup setup = try_setup(config, plugins, world, threads, problems);
+  RunSetup setup = try_setup(config, plugins, world, threads, problems, DataUse::kept);
   problems.throw_all();
   return setup;
 }

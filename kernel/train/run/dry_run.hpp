@@ -25,9 +25,10 @@ RunSetup try_setup(const Resolved& config,
                    const PluginHost& plugins,
                    i64 world,
                    int threads,
-                   ProblemList& problems);
+                   ProblemList& problems,
+                   DataUse data = DataUse::required);
 
-/// The same for a run: throws one ConfigError with all problems.
+/// The same for a run that starts: throws one ConfigError with all problems.
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads);
 
 }  // namespace tessera

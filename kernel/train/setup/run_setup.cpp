@@ -280,7 +280,7 @@ void derive_data(RunSetup& setup, DataUse use) {
                              .tokenizer = setup.tokenizer,
                              .training_samples = config.run.steps * config.batch.global,
                              .vocabulary = 0,
-                             .keep_in = ""};
+                             .keep_in = use == DataUse::kept ? config.run.out + "/data" : ""};
   setup.dataset = setup.maker->make(setup.config->data, arguments);
   EvaluationArguments of_texts{setup.tokenizer, setup.sequence_length + 1};
   for (const Named<EvaluationTask>& named : config.evaluations) {
@@ -492,7 +492,7 @@ RunSetup derive_setup(const Resolved& config,
   check({"check", "checkpoint.save", "checkpoint.every_steps"}, [&] { check_bad_steps(setup); });
   check({"validation", "parallel"}, [&] { check_sample_text(setup); });
   check({"comm.type"}, [&] { check_communicator(setup, plugins); });
-  if (use == DataUse::required) {
+  if ((use == DataUse::required || use == DataUse::kept)) {
     check({"run.out", "checkpoint.save", "checkpoint.out"}, [&] { check_folders(setup); });
     derive({"run.hardware"}, setup.hardware, [&] { return hardware_of(setup); });
   }

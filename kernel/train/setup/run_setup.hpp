@@ -55,6 +55,7 @@ struct RunSetup {
 /// What a setup needs of [data] and [tokenizer].
 enum class DataUse : u8 {
   required,
+  kept,      ///< the same of a run that starts: its dataset may keep files in the run's folder
   optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
   optional_tokenizer,  ///< the same for a tokenizer, and no dataset is opened
   none,                ///< text generation: a tokenizer, no dataset

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kept_bytes.hpp"
+#include "tessera/io/kept_bytes.hpp"
 #include "megatron_blend.hpp"
 #include "megatron_index.hpp"
 #include "order.hpp"

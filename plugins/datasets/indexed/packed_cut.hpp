@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cut.hpp"
-#include "kept_bytes.hpp"
+#include "tessera/io/kept_bytes.hpp"
 
 namespace tessera {
 

@@ -1,9 +1,12 @@
 #pragma once
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "split.hpp"
 #include "tessera/data.hpp"
+#include "tessera/io/kept_bytes.hpp"
 
 namespace tessera {
 
@@ -11,14 +14,17 @@ namespace tessera {
 /// validation documents as another, each in the order of the text.
 class Corpus {
  public:
-  /// `paths`: files, or folders of *.txt files. Where bytes are ids the files are read in place;
-  /// any other tokenizer encodes each piece of the split once, and its ids are kept in memory, four
-  /// bytes each. `share` and `key` are those of split_documents().
-  Corpus(const std::vector<std::string>& paths,
-         const Tokenizer& tokenizer,
-         SpecialTexts special,
-         double share,
-         u64 key);
+  struct Choices {
+    std::vector<std::string> paths;  ///< files, patterns of them, or folders of *.txt files
+    SpecialTexts special = SpecialTexts::as_text;
+    bool eod = false;     ///< the tokenizer's end of a document follows each file
+    double share = 0;     ///< of split_documents()
+    u64 key = 0;          ///< the same
+    std::string keep_in;  ///< DatasetArguments::keep_in
+  };
+  /// Where bytes are ids the files are read in place; any other tokenizer encodes each piece of the
+  /// split once, and its ids, four bytes each, are kept in a file that all ranks of the host map.
+  Corpus(const Choices& choices, const Tokenizer& tokenizer);
 
   i64 tokens(SampleSet set) const { return sequence(set).starts.back(); }
   i64 tokens() const { return tokens(SampleSet::train) + tokens(SampleSet::validation); }
@@ -35,17 +41,21 @@ class Corpus {
 
  private:
   struct Sequence {
-    std::vector<std::string_view> texts;  // where bytes are tokens, else ids
-    std::vector<i64> starts = {0};        // first token of each text, then the end
-    std::vector<i32> ids;
+    std::vector<std::string_view> texts;    // where bytes are tokens
+    std::vector<std::span<const i32>> ids;  // elsewhere
+    std::vector<i64> starts = {0};          // first token of each of them, then the end
   };
   const Sequence& sequence(SampleSet set) const {
     return set == SampleSet::train ? training_ : validation_;
   }
-  void add(const Piece& piece, const Tokenizer& tokenizer, SpecialTexts special);
+  /// The pieces of all files in order; a file without any has an empty one.
+  std::vector<Piece> pieces() const;
+  void encode(const Choices& choices, const Tokenizer& tokenizer);
+  void add(const Piece& piece, std::span<const i32> ids);
 
   std::vector<DataFile> files_;
   Split split_;
+  std::unique_ptr<KeptBytes> kept_;  // ids of all pieces, one after the other
   Sequence training_, validation_;
   bool bytes_are_ids_;
   u64 hash_ = 0;

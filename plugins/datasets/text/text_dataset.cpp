@@ -21,10 +21,12 @@ SpecialTexts special_of(const TextDataset::Config& config, const Tokenizer& toke
 }  // namespace
 
 void TextDataset::Config::describe(Schema<Config>& s) {
-  s.field("path",
-          &Config::path,
-          "text files, or folders whose *.txt files are taken in the order of their names; read as "
-          "one text. Identical on all ranks' machines")
+  s.field(
+       "path",
+       &Config::path,
+       "text files, patterns as \"part-*.txt\", or folders whose *.txt files are taken; those of "
+       "a pattern or folder in the order of their names. Read as one text. Identical on all "
+       "ranks' machines")
       .is_path()
       .required()
       .megatron("--data-path");
@@ -40,15 +42,19 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           "whether special tokens of the tokenizer, as <|endoftext|>, are parsed where their texts "
           "stand in the files; false: they are text, so that who wrote a file does not choose its "
           "tokens");
+  s.field(
+      "eod", &Config::eod, "whether the tokenizer's token that ends a document follows each file");
 }
 
 TextDataset::TextDataset(const Config& config, DatasetArguments& arguments)
     : tokenizer_(arguments.tokenizer),
-      corpus_(config.path,
-              *tokenizer_,
-              special_of(config, *tokenizer_),
-              config.validation,
-              random_key(arguments.seed, "data.validation")),
+      corpus_({.paths = config.path,
+               .special = special_of(config, *tokenizer_),
+               .eod = config.eod,
+               .share = config.validation,
+               .key = random_key(arguments.seed, "data.validation"),
+               .keep_in = arguments.keep_in},
+              *tokenizer_),
       sequence_length_(arguments.sequence_length),
       shuffle_key_(random_key(arguments.seed, "data.shuffle")),
       training_windows_(windows("training", SampleSet::train)) {

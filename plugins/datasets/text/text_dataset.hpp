@@ -18,7 +18,7 @@ class TextDataset final : public Dataset {
   struct Config {
     std::vector<std::string> path;
     double validation = 0.05;
-    bool parse_special = false;
+    bool parse_special = false, eod = false;
     static void describe(Schema<Config>& s);
   };
   TextDataset(const Config& config, DatasetArguments& arguments);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -68,10 +69,12 @@ Sample read(const Dataset& data, SampleSet set, i64 ordinal, i64 length) {
 std::shared_ptr<Dataset> open(const std::string& keys,
                               i64 length,
                               u64 seed = 1,
-                              std::shared_ptr<const Tokenizer> tokenizer = nullptr) {
+                              std::shared_ptr<const Tokenizer> tokenizer = nullptr,
+                              const std::string& keep_in = "") {
   DatasetArguments arguments;
   arguments.sequence_length = length;
   arguments.seed = seed;
+  arguments.keep_in = keep_in;
   TokenizerArguments none;
   arguments.tokenizer =
       tokenizer != nullptr ? std::move(tokenizer) : make_plugin<Tokenizer>("byte", "", none);
@@ -135,6 +138,72 @@ TEST(TextDataset, DeclaresItsFields) {
   EXPECT_EQ(fields[2].name, "loss_mask");
   EXPECT_EQ(fields[2].dtype, DType::u8);
   EXPECT_EQ(fields[2].loss, "lm");
+}
+
+// Counts how often it is asked; 256 ends a document.
+class CountingTokenizer final : public Tokenizer {
+ public:
+  mutable int asked = 0;
+
+ private:
+  i64 do_vocabulary() const override { return 257; }
+  std::string do_fingerprint() const override { return "counting"; }
+  std::vector<i32> do_encode(std::string_view text) const override {
+    ++asked;
+    return {text.begin(), text.end()};
+  }
+  std::string do_decode(const std::vector<i32>&) const override { return ""; }
+  SpecialIds do_special_ids() const override { return {.eod = 256}; }
+};
+
+TEST(TextDataset, TokensAreMadeOnceAndKept) {
+  const TestFolder folder;
+  const std::string text = folder.write("a.txt", "abcdefghijklmnopqrst"), kept = folder.at("kept");
+  const auto tokenizer = std::make_shared<CountingTokenizer>();
+  const auto made = [&](const std::string& keys = "") {
+    return open(one(text) + "validation = 0.3\n" + keys, 2, 1, tokenizer, kept);
+  };
+  const auto first = made();
+  const int asked = tokenizer->asked;
+  EXPECT_GT(asked, 0);
+  const auto again = made();
+  EXPECT_EQ(tokenizer->asked, asked) << "the ids were found in the folder";
+  const auto plain = open(one(text) + "validation = 0.3", 2, 1, tokenizer);
+  for (const SampleSet set : {SampleSet::train, SampleSet::validation}) {
+    for (i64 i = 0; i < first->size(set); ++i) {
+      EXPECT_EQ(read(*again, set, i, 2), read(*first, set, i, 2));
+      EXPECT_EQ(read(*plain, set, i, 2), read(*first, set, i, 2));
+    }
+  }
+  EXPECT_EQ(again->fingerprint(), plain->fingerprint());
+  // Another text, other choices: other ids. A file that is cut short is made again.
+  const int before = tokenizer->asked;
+  EXPECT_NE(made("eod = true")->fingerprint(), first->fingerprint());
+  EXPECT_GT(tokenizer->asked, before);
+  for (const auto& entry : std::filesystem::directory_iterator(kept)) {
+    if (entry.path().extension() == ".ids") std::filesystem::resize_file(entry.path(), 9);
+  }
+  const int cut = tokenizer->asked;
+  EXPECT_EQ(made()->fingerprint(), first->fingerprint());
+  EXPECT_GT(tokenizer->asked, cut);
+}
+
+TEST(TextDataset, ATokenEndsEachFileWhereThatIsAskedFor) {
+  const TestFolder folder;
+  folder.write("p-2.txt", "cd");
+  folder.write("p-1.txt", "ab");
+  folder.write("q.txt", "x");
+  const std::string keys = one(folder.at("p-*.txt")) + "validation = 0\neod = true";
+  const auto data = open(keys, 5, 1, std::make_shared<CountingTokenizer>());
+  EXPECT_EQ(read(*data, SampleSet::train, 0, 5).tokens,
+            (std::vector<i64>{'a', 'b', 256, 'c', 'd'}));
+  EXPECT_EQ(read(*data, SampleSet::train, 0, 5).targets.back(), 256);
+  EXPECT_THAT(text_of<ConfigError>([&] { open(keys, 5); }),
+              HasSubstr("data.eod = true, and tokens are bytes"));
+  EXPECT_THAT(text_of<ConfigError>([&] { open(keys, 5, 1, std::make_shared<MarkedTokenizer>()); }),
+              HasSubstr("data.eod = true, and the tokenizer has no token that ends a document"));
+  EXPECT_THAT(text_of<ConfigError>([&] { open(one(folder.at("r-*.txt")), 5); }),
+              HasSubstr("data.path: no file matches"));
 }
 
 TEST(TextDataset, SpecialTokensInAFileAreTextUnlessTheyAreParsed) {

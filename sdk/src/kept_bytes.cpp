@@ -1,4 +1,4 @@
-#include "kept_bytes.hpp"
+#include "tessera/io/kept_bytes.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/api.hpp"
 #include "tessera/io/data_file.hpp"
 
 namespace tessera {
@@ -12,7 +13,7 @@ namespace tessera {
 /// Bytes that take time to make and follow from their name. In a folder one rank makes them and
 /// writes the file, while others wait; all map it, and later runs do. Without a folder they are
 /// made and kept in memory. Moving it does not move the bytes.
-class KeptBytes {
+class TESSERA_API KeptBytes {
  public:
   /// `name`: of the file; has a hash of all that decides the bytes. `valid` says whether those that
   /// were found are whole; they are made again otherwise.
