@@ -148,7 +148,11 @@ struct ConvertOptions {
 
 struct DataShowOptions {
   std::string prefix;
-  i64 document = -1;  ///< print its ids, and nothing else; -1: none
+  std::string run;                ///< in the place of a prefix: folder of a run
+  i64 step = 0;                   ///< whose samples are told
+  std::vector<std::string> path;  ///< more plugin folders
+  std::vector<std::string> sets;  ///< "key=value", over the run's configuration
+  i64 document = -1;              ///< print its ids, and nothing else; -1: none
   bool json = false;
 };
 

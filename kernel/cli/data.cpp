@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/data_samples.hpp"
 #include "kernel/cli/show.hpp"
 #include "kernel/data/token_tools.hpp"
 #include "tessera/error.hpp"
@@ -49,6 +50,11 @@ Json json_of(const TokenFile& file, const TokenFileFacts& facts) {
 }  // namespace
 
 int run_data_show(const DataShowOptions& options) {
+  if (!options.run.empty()) {
+    show_samples(options);
+    return 0;
+  }
+  if (options.prefix.empty()) fail_config("give the PREFIX of a token file, or --run and --step");
   const TokenFile file(options.prefix, "show");
   if (options.document >= 0) {
     show_document(file, options.document);

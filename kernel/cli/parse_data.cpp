@@ -1,7 +1,6 @@
 #include "kernel/cli/parse_data.hpp"
 
 #include "kernel/cli/parse_corpus.hpp"
-
 #include "tessera/bounds.hpp"
 
 namespace tessera {
@@ -11,13 +10,25 @@ namespace {
 constexpr const char* kPrefix = "the prefix of both files, without .idx";
 
 void add_show(Program& program, CLI::App* data, int (*run)(const DataShowOptions&)) {
-  CLI::App* command = data->add_subcommand("show", "What a token file holds");
+  CLI::App* command =
+      data->add_subcommand("show", "What a token file holds, or which documents a step reads");
   const auto o = program.choose(command, run);
-  add_path(command, "PREFIX", o->prefix, kPrefix)->required();
+  CLI::Option* prefix = add_path(command, "PREFIX", o->prefix, kPrefix);
   command->add_option("--document", o->document, "print the ids of this one, from 0 on")
       ->check(not_negative)
       ->check(fits_64_bits)
+      ->needs(prefix)
       ->option_text("N");
+  CLI::Option* of_run =
+      add_path(command, "--run", o->run, "folder of a run: where samples of a step come from")
+          ->check(not_empty)
+          ->excludes(prefix);
+  of_run->needs(command->add_option("--step", o->step, "that step, from 1 on")
+                    ->check(CLI::Range(i64{1}, kMostSteps))
+                    ->needs(of_run)
+                    ->option_text("N"));
+  add_plugin_folders(command, o->path);
+  add_sets(command, o->sets);
   command->add_flag("--json", o->json, "print JSON, for programs");
 }
 
