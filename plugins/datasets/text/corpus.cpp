@@ -62,7 +62,10 @@ Corpus::Corpus(const Choices& choices, const Tokenizer& tokenizer)
   std::vector<std::string_view> texts;
   for (const DataFile& file : files_) texts.push_back(file.text());
   split_ = split_documents(texts, choices.share, choices.key);
-  if (!bytes_are_ids_) return encode(choices, tokenizer);
+  if (!bytes_are_ids_) {
+    encode(choices, tokenizer);
+    return;
+  }
   if (choices.eod) fail_config("data.eod = true, and tokens are bytes, of which none ends a text");
   for (const std::string_view text : texts) hash_ = content_hash(text, hash_);
   for (const Piece& piece : pieces()) add(piece, {});
