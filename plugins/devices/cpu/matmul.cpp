@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "few_rows.hpp"
 #include "mkl.hpp"
 #include "onednn.hpp"
 #include "product_size.hpp"
@@ -56,7 +57,7 @@ class Multiplier {
       : table_(table),
         bf16_(choose_for_bf16(config)),
         fp32_(choose_for_fp32(config, table.isa)),
-        transposed_(fp32_ == By::onednn && config.fp32_matmul == "auto" ? By::tiles : fp32_),
+        special_(fp32_ == By::onednn && config.fp32_matmul == "auto" ? By::tiles : fp32_),
         prepares_fp32_(config.prepare_fp32) {
     if (!config.mkl_folder.empty() && config.fp32_matmul != "mkl") {
       fail_config("device.mkl_folder is for device.fp32_matmul = \"mkl\", which is \"{}\"",
@@ -75,7 +76,7 @@ class Multiplier {
     return fmt::format("{}; matmul: fp32 {}{}, bf16 {}{}",
                        table_.isa,
                        name_of(fp32_),
-                       transposed_ == fp32_ ? "" : " and " + std::string(name_of(transposed_)),
+                       special_ == fp32_ ? "" : " and " + std::string(name_of(special_)),
                        name_of(bf16_),
                        limits_of_libraries());
   }
@@ -147,8 +148,9 @@ class Multiplier {
   By by(const MatmulArgs& args) const {
     if (multiplications(args) == 0) return By::tiles;
     // Whoever packed the right factor multiplies it.
-    const bool transposed = args.a.dtype == DType::fp32 && args.transpose_a && !args.packed;
-    const By by = transposed ? transposed_ : by_dtype(args.a.dtype);
+    const bool special =
+        args.a.dtype == DType::fp32 && !args.packed && (args.transpose_a || has_few_rows(args));
+    const By by = special ? special_ : by_dtype(args.a.dtype);
     return by == By::mkl && !Mkl::fits(args) ? By::tiles : by;
   }
   bool sums_on_the_way(const LinearWeightArgs& args) const {
@@ -186,9 +188,10 @@ class Multiplier {
   const Kernels& table_;  // constants of the plugin
   OneDnn onednn_;         ///< made before anybody asks oneDNN what it has, which ends its choices
   By bf16_, fp32_;
-  /// Who multiplies fp32 with the left factor transposed, as in weight gradients: oneDNN shares the
-  /// inner dimension out among threads there, so ours do unless oneDNN is asked for.
-  By transposed_;
+  /// Who multiplies fp32 with the left factor transposed, as in weight gradients, and a few rows:
+  /// oneDNN shares the inner dimension out among threads in the former and takes longer for the
+  /// latter, so ours do unless oneDNN is asked for.
+  By special_;
   /// Without packing in blocks this wins nothing (README.md), but it is the code that bf16 by
   /// oneDNN runs, tested everywhere.
   bool prepares_fp32_;

@@ -248,7 +248,7 @@ Panels panels_of(const PackWeightArgs& args) {
 
 template <>
 i64 workspace_bytes(const MatmulArgs& args) {
-  if (is_thin(args)) return 0;
+  if (has_few_rows(args)) return 0;
   i64 bytes = 0;
   with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
     bytes = bytes_for<T>(Cut::of<T>(args));
@@ -259,7 +259,7 @@ i64 workspace_bytes(const MatmulArgs& args) {
 template <>
 void run(const MatmulArgs& args, void* workspace) {
   with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
-    if (is_thin(args)) return thin_product<T, Out>(args);
+    if (has_few_rows(args)) return thin_product<T, Out>(args);
     Product<T, Out>(args, workspace).run();
   });
 }
