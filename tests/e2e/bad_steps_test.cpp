@@ -67,8 +67,8 @@ class BadSteps : public ::testing::TestWithParam<const char*> {
     std::vector<double> losses;
     for (const nlohmann::json& sample : bad["samples"]) {
       losses.push_back(sample["loss"].get<double>());
-      const i64 ordinal = sample["sample"];
-      EXPECT_EQ(ordinal / 8 + 1, bad["step"].get<i64>());
+      const long ordinal = sample["sample"];
+      EXPECT_EQ(ordinal / 8 + 1, bad["step"].get<long>());
       EXPECT_THAT(sample["from"].get<std::string>(), HasSubstr("of the training text"));
     }
     ASSERT_EQ(losses.size(), 8U);

@@ -64,10 +64,18 @@ TEST(Reference, TheRunOfThePageForMegatronsUsersIsOne) {
   const testing::TestFolder folder;
   const std::string file =
       folder.write("run.toml", page.substr(from, page.find("```", from) - from));
-  std::string words;
-  for (int i = 0; i < 10'000; ++i) words += fmt::format("word {} ", i);
-  std::filesystem::create_directory(folder.path() / "texts");
-  folder.write("texts/a.txt", words);
+  std::string lines;
+  for (int i = 0; i < 200; ++i) {
+    std::string words;
+    for (int k = 0; k < 200; ++k) words += fmt::format("word {} ", 200 * i + k);
+    lines += "{\"text\": \"" + words + "\"}\n";
+  }
+  folder.write("texts.jsonl", lines);
+  const std::string build = folder.write("build.toml",
+                                         "schema = 1\ninput = [\"texts.jsonl\"]\n"
+                                         "output = \"my_text_document\"\n"
+                                         "tokenizer = {type = \"byte\"}\n");
+  EXPECT_EQ(run_tessera({"data", "build", build}).exit_code, 0);
   // Without the files of its tokenizer.
   EXPECT_THAT(run_tessera({"config", "check", file, "--set", "tokenizer.type=byte"}),
               Prints(0, "no problem found"));
