@@ -81,7 +81,7 @@ int run_data_show(const DataShowOptions& options) {
 }
 
 int run_data_verify(const DataVerifyOptions& options) {
-  const TokenFile file(options.prefix, "verify");
+  const TokenFile file(options.prefix, "verify", TokenFile::Access::in_turn);
   const TokenFileCheck found = check_tokens(file, options.vocabulary);
   if (found.outside > 0) {
     fail("{}: {} of {} ids are outside {}, the first is {} in document {}",

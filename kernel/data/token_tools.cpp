@@ -95,7 +95,8 @@ TokenFileCheck check_tokens(const TokenFile& file, i64 vocabulary) {
 void merge_token_files(const std::vector<std::string>& from, const std::string& to) {
   require_new(to);
   std::vector<TokenFile> files;
-  for (const std::string& prefix : from) files.emplace_back(prefix, "merge");
+  for (const std::string& prefix : from)
+    files.emplace_back(prefix, "merge", TokenFile::Access::in_turn);
   const std::string tokenizer = common_tokenizer(files);
   TokenFileWriter writer(to, files.front().index().type());
   for (const TokenFile& file : files) writer.add_documents(file, 0, file.index().documents());
@@ -109,7 +110,7 @@ std::vector<ItemRange> split_token_file(const std::string& from,
     fail_config("{} shares and {} prefixes: one for each was expected", shares.count(), to.size());
   }
   for (const std::string& prefix : to) require_new(prefix);
-  const TokenFile file(from, "split");
+  const TokenFile file(from, "split", TokenFile::Access::in_turn);
   const std::vector<ItemRange> ranges = shares.of(file.index().documents());
   for (std::size_t i = 0; i < to.size(); ++i) {
     TokenFileWriter writer(to[i], file.index().type());

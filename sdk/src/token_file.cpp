@@ -1,8 +1,11 @@
 #include "tessera/io/token_file.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -62,9 +65,17 @@ u64 hash_of(u64 index_hash, std::string_view data) {
   return hash;
 }
 
+// Nothing is read ahead in a file that is read at random, so several pages are asked for at once.
+void fetch_ahead(std::string_view bytes) {
+  constexpr std::size_t kPage = 4096, kAlone = 2 * kPage;
+  if (bytes.size() <= kAlone) return;
+  const std::size_t into = reinterpret_cast<std::size_t>(bytes.data()) % kPage;
+  ::madvise(const_cast<char*>(bytes.data() - into), bytes.size() + into, MADV_WILLNEED);
+}
+
 }  // namespace
 
-TokenFile::TokenFile(const std::string& prefix, std::string_view key)
+TokenFile::TokenFile(const std::string& prefix, std::string_view key, Access access)
     : prefix_(checked_prefix(prefix, key)),
       index_file_(prefix + ".idx", key),
       data_file_(prefix + ".bin", key),
@@ -75,9 +86,15 @@ TokenFile::TokenFile(const std::string& prefix, std::string_view key)
           written_path(data_file_.path()),
           bytes,
           index_.data_bytes());
+  const std::string_view data = data_file_.text();
+  const auto advise = [&](int advice) {
+    if (!data.empty()) ::madvise(const_cast<char*>(data.data()), data.size(), advice);
+  };
+  advise(MADV_RANDOM);
   const u64 index_hash = hash64(index_file_.text());
   tokenizer_ = tokenizer_of(prefix, index_hash);
-  hash_ = hash_of(index_hash, data_file_.text());
+  hash_ = hash_of(index_hash, data);
+  if (access == Access::in_turn) advise(MADV_SEQUENTIAL);
 }
 
 std::string_view TokenFile::bytes(i64 begin, i64 count) const {
@@ -87,7 +104,9 @@ std::string_view TokenFile::bytes(i64 begin, i64 count) const {
 }
 
 void TokenFile::copy(i64 begin, i64 count, i64* out) const {
-  const char* from = bytes(begin, count).data();
+  const std::string_view ids = bytes(begin, count);
+  fetch_ahead(ids);
+  const char* from = ids.data();
   with_token_type(index_.type(), [&]<class T>(T) {
     for (i64 i = 0; i < count; ++i) {
       T id;

@@ -117,6 +117,20 @@ TEST(MegatronOrder, BlendsAsTheWorkedCase) {
   }
 }
 
+TEST(MegatronOrder, TiesGoToTheFirstOfABlend) {
+  const TestFolder folder;
+  std::string list;
+  for (int i = 0; i < 3; ++i) {
+    const std::string path = folder.at("set" + std::to_string(i));
+    write_documents(path, {50}, 100 * i);
+    list += "\"1\", \"" + path + "\", ";
+  }
+  const auto data = open_indexed("path = [" + list + "]\n" + kMegatron, {.samples = 7});
+  std::vector<i64> sets;
+  for (i64 i = 0; i < 7; ++i) sets.push_back(read_indexed(*data, kTrain, i, 4).tokens[0] / 100);
+  EXPECT_THAT(sets, ElementsAre(0, 1, 2, 0, 1, 2, 0));
+}
+
 TEST(MegatronOrder, RoundsTheLastSampleUpInSinglePrecision) {
   const TestFolder folder;
   // 2^24 + 1 targets in samples of 4,096: in FP32 that is 2^24, and 4,096 samples.

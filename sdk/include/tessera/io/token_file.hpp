@@ -29,10 +29,15 @@ namespace tessera {
 /// Reads one, mapped into memory: ranks of a host share its pages. Thread-safe.
 class TESSERA_API TokenFile {
  public:
+  /// In which order the ids will be read: the system reads ahead of those that are read in turn.
+  enum class Access : u8 { random, in_turn };
+
   /// `key` is the one of the configuration that names the file. Throws ConfigError, which begins
   /// with it, where a file cannot be read, and Error where one is not what it should be: before
   /// any token is read.
-  explicit TokenFile(const std::string& prefix, std::string_view key = "data.path");
+  explicit TokenFile(const std::string& prefix,
+                     std::string_view key = "data.path",
+                     Access access = Access::random);
   TokenFile(TokenFile&&) noexcept = default;
 
   const std::string& prefix() const { return prefix_; }
