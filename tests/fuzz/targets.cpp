@@ -2,6 +2,8 @@
 #include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/sentencepiece_files.hpp"
 #include "fuzz/fuzz.hpp"
@@ -17,6 +20,9 @@
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/comm/store_wire.hpp"
 #include "kernel/config/toml.hpp"
+#include "kernel/data/byte_source.hpp"
+#include "kernel/data/json_document.hpp"
+#include "kernel/data/text_check.hpp"
 #include "kernel/model/layout_string.hpp"
 #include "kernel/plugin/library_file.hpp"
 #include "plugins/tokenizers/bpe/tokenizer_file.hpp"
@@ -462,6 +468,114 @@ Target token_index() {
           read_token_index};
 }
 
+// --- documents ---
+
+// What is taken is what the JSON library takes too, with the same text.
+void read_json_document(const std::string& input) {
+  static JsonDocuments documents({});
+  std::string padded = input;
+  padded.reserve(input.size() + JsonDocuments::kPadding);
+  const JsonDocuments::Read read = documents.read(padded, "a.jsonl:1");
+  const auto json = nlohmann::json::parse(input, nullptr, false);
+  if (!json.is_object() || json.at("text") != std::string(read.text)) {
+    finding("a document that is not in the line");
+  }
+}
+
+void read_mended_json(const std::string& input) {
+  const std::string mended = mended_json(input);
+  if (first_no_utf8(mended)) finding("mended text is no UTF-8");
+  if (mended_json(mended) != mended) finding("mended twice is not mended once");
+  read_json_document(mended);
+}
+
+Target json_document(const char* name, const char* after, void (*read)(const std::string&)) {
+  return {name,
+          {R"({"id":"a","text":"one\n\u00e9\ud83d\ude00","n":[1.5e3,{"x":null}]})",
+           std::string("{\"text\":\"\xC3\xA9") + after + "\",\"id\":7}"},
+          {"{",
+           "}",
+           "\"text\":",
+           "\"id\":",
+           "\\ud800",
+           "\\udc00",
+           "\\",
+           "\"",
+           "\xF0\x9F",
+           "1e999",
+           "-"},
+          read,
+          {"{\"text\":\"\",\"x\":" + nested("[", "]", 100'000) + "}"}};
+}
+
+// However much is asked for at a time, a packed file gives the same bytes or an error.
+void read_packed(const std::string& input, InputFile::Packing packing) {
+  static const MemoryFile memory;
+  const std::string path = memory.with(input);
+  const auto unpacked = [&](std::size_t at_a_time) -> std::optional<std::string> {
+    try {
+      const auto source = ByteSource::open({path, "input", InputFile::Content::text, packing});
+      std::string all, piece(at_a_time, ' ');
+      std::size_t count = 0;
+      do {
+        count = source->read(piece);
+        all += piece.substr(0, count);
+        if (all.size() > (1U << 20)) break;  // as large as it says that it is
+      } while (count == at_a_time);
+      return all.substr(0, 1U << 20);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  const auto whole = unpacked(1U << 20);
+  if (whole && whole->size() < (1U << 20) && unpacked(7) != whole) {
+    finding("other bytes in small pieces");
+  }
+  if (!whole) fail("refused");
+}
+
+Target packed(const char* name, InputFile::Packing packing, std::vector<std::string> seeds) {
+  return {name,
+          std::move(seeds),
+          {"\x1F\x8B\x08", "\x28\xB5\x2F\xFD", std::string(4, '\0'), "\xFF\xFF"},
+          [packing](const std::string& input) { read_packed(input, packing); }};
+}
+
+std::string gzip_seed(const std::string& text) {
+  std::string out(compressBound(text.size()) + 32, '\0');
+  z_stream stream{};
+  require(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK,
+          "fuzz: no gzip");
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string zstd_seed(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
+const std::string kPackedText = "{\"text\":\"some text, some text, some text and more\"}\n";
+
+Target gzip() {
+  return packed("gzip",
+                InputFile::Packing::gzip,
+                {gzip_seed(kPackedText), gzip_seed("a") + gzip_seed(kPackedText)});
+}
+
+Target zstd() {
+  return packed("zstd",
+                InputFile::Packing::zstd,
+                {zstd_seed(kPackedText), zstd_seed("a") + zstd_seed(kPackedText)});
+}
+
 }  // namespace
 
 std::vector<Target> targets() {
@@ -475,7 +589,11 @@ std::vector<Target> targets() {
           layout(),
           wire(),
           library(),
-          token_index()};
+          token_index(),
+          json_document("json_document", "", read_json_document),
+          json_document("mended_json", "\xFF\\ud800", read_mended_json),
+          gzip(),
+          zstd()};
 }
 
 }  // namespace tessera::fuzz
