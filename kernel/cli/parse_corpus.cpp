@@ -17,8 +17,8 @@ void add_build(Program& program, CLI::App* data, int (*run)(const DataBuildOptio
 }
 
 void add_overlap(Program& program, CLI::App* data, int (*run)(const DataOverlapOptions&)) {
-  CLI::App* command = data->add_subcommand(
-      "overlap", "How much of texts for a test stands in texts for training");
+  CLI::App* command =
+      data->add_subcommand("overlap", "How much of texts for a test stands in texts for training");
   const auto o = program.choose_work(command, run);
   add_path(command, "--test", o->test, "files of documents, as a build's input")
       ->required()

@@ -216,7 +216,11 @@ BuildSummary build_corpus(const BuildConfig& config, bool force) {
     fail_config("shards = {}: there are {} documents", config.keys.shards, summary.documents);
   }
   const Json report = report_of(config, files, summary, end);
-  if (!config.stages.empty()) write_removed(config.keys.output, rows);
+  if (config.stages.empty()) {
+    fs::remove(removed_file(config.keys.output));  // an earlier build's
+  } else {
+    write_removed(config.keys.output, rows);
+  }
   write_tokens(config, last.set, end, report, summary);
   if (config.keys.shards > 1) {
     write_report(config.keys.output, config.tokenizer->fingerprint(), report);

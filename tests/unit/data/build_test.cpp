@@ -94,8 +94,10 @@ TEST(Build, DocumentsBecomeATokenFile) {
   const std::string again = error_of<ConfigError>([&] { build(folder.at("c.toml")); });
   EXPECT_THAT(again, HasSubstr("is there already: give another output, or --force"));
   folder.write("a.jsonl", "{\"text\":\"new\"}\n");
+  folder.write("out.removed.jsonl", "of an earlier build");  // no input, though its name fits
   build(folder.at("c.toml"), {}, true);
   EXPECT_THAT(documents_in(folder.at("out")), ElementsAre("new", "c\xC3\xA9"));
+  EXPECT_FALSE(std::filesystem::exists(folder.at("out.removed.jsonl")));
 }
 
 TEST(Build, StagesAreCountedAndWhatGoesIsNamed) {
