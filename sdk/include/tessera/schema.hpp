@@ -96,8 +96,8 @@ class TESSERA_API FieldBuilder {
   /// For a string or an array of strings: names of files or folders. The component reads them as
   /// absolute paths: a relative one counts from the folder of the file that wrote it, from --set
   /// from the working folder. The default, an empty text, what has "://" and `words` that mean
-  /// something else stay as they are: `.is_path({"none"})`. Throws Error where the member holds no
-  /// strings.
+  /// something else stay as they are: `.is_path({"none"})`; the word "<number>" stands for all
+  /// numbers, as weights of files. Throws Error where the member holds no strings.
   FieldBuilder& is_path(std::vector<std::string> words = {});
   /// When absent, the value found at this absolute path.
   FieldBuilder& from(std::string_view path);
