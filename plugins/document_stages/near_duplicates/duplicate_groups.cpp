@@ -69,12 +69,14 @@ void verify(const DocumentSet& documents, std::vector<Pair>& pairs) {
   const auto runs = static_cast<i64>(begins.size()) - 1;
   parallel_for(parallel_threads(), 1, [&](i64, i64) {
     try {
+      ShingleSet a, b;
       for (i64 run = next++; run < runs; run = next++) {
         const auto from = begins[static_cast<std::size_t>(run)];
         const auto to = begins[static_cast<std::size_t>(run) + 1];
-        const std::vector<u64> a = shingle_set(documents.text(pairs[from].a));
+        a.assign(documents.text(pairs[from].a));
         for (std::size_t i = from; i < to; ++i) {
-          pairs[i].similarity = jaccard(a, shingle_set(documents.text(pairs[i].b)));
+          b.assign(documents.text(pairs[i].b));
+          pairs[i].similarity = ShingleSet::jaccard(a, b);
         }
       }
     } catch (...) {

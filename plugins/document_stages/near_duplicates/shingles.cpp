@@ -1,7 +1,7 @@
 #include "shingles.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 
 #include "tessera/io/utf8.hpp"
 
@@ -11,10 +11,14 @@ namespace {
 constexpr u64 kBitsOfCharacter = 21;
 
 u32 take_character(std::string_view& text) {
-  const std::size_t length = character_length(text);
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) {
+    const u32 ascii = byte(0);
+    text.remove_prefix(1);
+    return ascii;
+  }
+  const std::size_t length = character_length(text);
   u32 out = 0xFFFD;
-  if (length == 1) out = byte(0);
   if (length == 2) out = (byte(0) & 0x1FU) << 6 | (byte(1) & 0x3FU);
   if (length == 3) out = (byte(0) & 0x0FU) << 12 | (byte(1) & 0x3FU) << 6 | (byte(2) & 0x3FU);
   if (length == 4) {
@@ -51,24 +55,31 @@ void shingle_hashes(std::string_view text, std::vector<u64>& out) {
   if (read < 5) out.push_back(mixed(old + mixed(fresh) + static_cast<u64>(read) + 1));
 }
 
-std::vector<u64> shingle_set(std::string_view text) {
-  std::vector<u64> set;
-  shingle_hashes(text, set);
-  std::ranges::sort(set);
-  set.erase(std::ranges::unique(set).begin(), set.end());
-  return set;
+std::size_t ShingleSet::place_of(u64 hash) const {
+  const std::size_t mask = table_.size() - 1;
+  std::size_t at = hash & mask;
+  while (table_[at] != 0 && table_[at] != hash) at = (at + 1) & mask;
+  return at;
 }
 
-double jaccard(const std::vector<u64>& a, const std::vector<u64>& b) {
-  i64 both = 0;
-  auto left = a.begin(), right = b.begin();
-  while (left != a.end() && right != b.end()) {
-    const u64 x = *left, y = *right;
-    both += x == y ? 1 : 0;
-    left += x <= y ? 1 : 0;
-    right += y <= x ? 1 : 0;
+void ShingleSet::assign(std::string_view text) {
+  shingle_hashes(text, hashes_);
+  table_.assign(std::bit_ceil(2 * hashes_.size()), 0);
+  std::size_t distinct = 0;
+  for (const u64 found : hashes_) {
+    const u64 hash = found == 0 ? 1 : found;
+    const std::size_t at = place_of(hash);
+    if (table_[at] != 0) continue;
+    table_[at] = hash;
+    hashes_[distinct++] = hash;
   }
-  const i64 either = static_cast<i64>(a.size() + b.size()) - both;
+  hashes_.resize(distinct);
+}
+
+double ShingleSet::jaccard(const ShingleSet& a, const ShingleSet& b) {
+  const auto both = static_cast<std::size_t>(
+      std::ranges::count_if(b.hashes_, [&](u64 hash) { return a.table_[a.place_of(hash)] != 0; }));
+  const std::size_t either = a.hashes_.size() + b.hashes_.size() - both;
   return static_cast<double>(both) / static_cast<double>(either);
 }
 

@@ -11,10 +11,18 @@ namespace tessera {
 /// different runs have one hash with a probability of 2^-64.
 void shingle_hashes(std::string_view text, std::vector<u64>& out);
 
-/// The same, sorted and each once.
-std::vector<u64> shingle_set(std::string_view text);
+/// Those hashes, each once. One that is used again keeps its memory.
+class ShingleSet {
+ public:
+  void assign(std::string_view text);
+  /// |a ∩ b| / |a ∪ b| (Jaccard's index).
+  static double jaccard(const ShingleSet& a, const ShingleSet& b);
 
-/// |a ∩ b| / |a ∪ b| of two such sets (Jaccard's index).
-double jaccard(const std::vector<u64>& a, const std::vector<u64>& b);
+ private:
+  std::size_t place_of(u64 hash) const;  // in the table: where it is, or would be
+
+  std::vector<u64> hashes_;  // in order, with those that come again; then each once
+  std::vector<u64> table_;   // open addressing, at most half full; 0: nothing
+};
 
 }  // namespace tessera
