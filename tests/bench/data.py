@@ -169,9 +169,10 @@ def bench_tokens(options, folder):
     (folder / "gpt2/merges.txt").symlink_to(options.merges.resolve())
 
     def same(_):
-        # v2.6 writes what ours does, but for documents without a token, which it leaves out.
-        if (folder / "ours.bin").read_bytes() != (folder / "theirs_text_document.bin").read_bytes():
-            raise SystemExit("the files differ")
+        for end in ("bin", "idx"):
+            ours, theirs = folder / f"ours.{end}", folder / f"theirs_text_document.{end}"
+            if ours.read_bytes() != theirs.read_bytes():
+                raise SystemExit(f"the files differ: .{end}")
 
     rounds(options, f"{options.megabytes} MB to tokens",
            lambda: tessera(folder, lines, options.threads,
