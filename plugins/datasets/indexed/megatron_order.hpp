@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "tessera/io/kept_bytes.hpp"
 #include "megatron_blend.hpp"
 #include "megatron_index.hpp"
 #include "order.hpp"
 #include "parts.hpp"
+#include "tessera/io/kept_bytes.hpp"
 
 namespace tessera {
 
