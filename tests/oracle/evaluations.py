@@ -14,8 +14,8 @@ from hugging_face import Failed, tessera
 from hugging_face_llama import POSITIONS, random_model
 
 TOLERANCE = 1e-5  # of sums: both sides are in FP32
-WIKI = (" = Valkyria <unk> = \n \n It was released on 27 @,@ 000 discs , in \" Japan \" ( 2011 ) ; \n"
-        " it 's the first 3 @.@ 5 @-@ inch one : N people ' s [ sic ] choice . \n"
+WIKI = (" = Valkyria <unk> = \n \n It was released on 27 @,@ 000 discs , in \" Japan \" "
+        "( 2011 ) ; \n it 's the first 3 @.@ 5 @-@ inch one : N people ' s [ sic ] choice . \n"
         " = = Plot = = \n The end ! \n")
 DOCUMENTS = ["The quick brown fox jumps over the lazy dog, twice.", "a", "Short one.", "xyz " * 30]
 STORIES = ["He gave the ball to the dog", "  some words  and a  last \n"]
