@@ -139,8 +139,8 @@ TEST(StagedTraining, TakesTheHostBlocksThatThePlanSays) {
   arguments.world = 4;
   const i64 planned = predict(arguments).classes.front().staged;
   EXPECT_GT(planned, 0);
-  constexpr i64 kTokens = 2 * 4 * 2 * 8 * dtype_size(DType::i64);
-  EXPECT_EQ(trained(sets, 3).host_blocks + kTokens - trained({no_check}, 3).host_blocks, planned);
+  const i64 tokens = 2 * 4 * 2 * 8 * dtype_size(DType::i64);
+  EXPECT_EQ(trained(sets, 3).host_blocks + tokens - trained({no_check}, 3).host_blocks, planned);
 }
 
 // What is captured must not contain a collective: the dry run says so, before ranks start.
