@@ -24,7 +24,8 @@ class Decoder : public Converter {
 
   Settings do_to_ours(Claims& theirs) const override {
     claim_language_model(theirs, family_.with_head, family_.without_head);
-    theirs.harmless({"unk_token_id", "transformers.js_config*"});
+    // auto_map names classes for who trusts code in the folder; the model is that of model_type.
+    theirs.harmless({"unk_token_id", "transformers.js_config*", "auto_map*"});
     for (const char* key : family_.harmless) theirs.harmless({key});
     for (const auto& [key, value] : family_.only) theirs.only(key, value);
     FamilyConfig config(family_, theirs);
