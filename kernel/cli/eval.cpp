@@ -21,7 +21,7 @@ namespace tessera {
 
 namespace {
 
-constexpr const char* kTask = "task";  // the name of its table
+constexpr const char* kTask = "of_this_command";  // the name of its table
 
 // As TOML: what is no number and no truth value is a string.
 std::string value_of(const std::string& text) {
@@ -125,7 +125,11 @@ void measure(const StoredModel& model,
   try {
     ModelScorer scorer(loaded.placed());
     EvaluationArguments arguments{setup.tokenizer, scorer.most_tokens()};
-    const auto task = setup.maker->make(setup.config->evaluations.at(0).component, arguments);
+    // The run may have evaluations of its own.
+    const auto& all = setup.config->evaluations;
+    const auto ours = std::ranges::find(all, kTask, &Named<EvaluationTask>::name);
+    require(ours != all.end(), "the evaluation of the command is gone");
+    const auto task = setup.maker->make(ours->component, arguments);
     const EvaluationResults results = task->evaluate(scorer);
     if (identity.rank == 0) print(results, options);
   } catch (const std::exception& error) {
@@ -138,7 +142,7 @@ void measure(const StoredModel& model,
 }  // namespace
 
 int run_eval(const EvalOptions& options) {
-  StoredCommand command{.doing = "evaluate", .ranks = options.ranks};
+  StoredCommand command{.doing = "evaluate", .ranks = options.ranks, .use = DataUse::texts};
   command.open = [&] {
     return StoredModel(
         options.checkpoint, options.path, options.sets, layout(options, samples_of_round(options)));

@@ -25,7 +25,7 @@ int join(const StoredCommand& command, const RankEnvironment& environment) {
     std::vector<Fact> facts = command.facts();
     facts.push_back({"checkpoint", model->folder.string()});
     plane_of(opened, identity).same(facts, "start again: it has changed meanwhile");
-    const RunSetup setup = model->setup(identity.world);
+    const RunSetup setup = model->setup(identity.world, command.use);
     choose_links(opened, setup, identity);
     command.work(*model, setup, identity, failed);
     return 0;
@@ -46,8 +46,8 @@ StoredModel::StoredModel(const std::string& checkpoint,
   opened.config = resolve_stored(folder, index, config, *opened.plugins);
 }
 
-RunSetup StoredModel::setup(i64 world) const {
-  return derive_setup(opened.config, *opened.plugins, world, DataUse::none);
+RunSetup StoredModel::setup(i64 world, DataUse use) const {
+  return derive_setup(opened.config, *opened.plugins, world, use);
 }
 
 int run_stored(const StoredCommand& command) {
@@ -55,7 +55,7 @@ int run_stored(const StoredCommand& command) {
   if (environment && environment->own) return join(command, *environment);
 
   const StoredModel model = command.open();
-  const RunSetup setup = model.setup(command.ranks);
+  const RunSetup setup = model.setup(command.ranks, command.use);
   if (command.before(model, setup)) return 0;
   const int threads = rank_threads(model.opened.config.run.device, command.ranks);
   if (command.ranks > 1) {

@@ -21,13 +21,14 @@ struct StoredModel {
               const std::vector<std::string>& path,
               const std::vector<std::string>& sets,
               const ConfigText& command);
-  RunSetup setup(i64 world) const;
+  RunSetup setup(i64 world, DataUse use) const;
 };
 
 /// A command over a stored model, on this rank alone or on several that it starts.
 struct StoredCommand {
   std::string_view doing;  ///< "generate"
   i64 ranks = 1;
+  DataUse use = DataUse::none;
   /// Called once on every rank, and before ranks start.
   std::function<StoredModel()> open = {};
   /// What has to be the same on all ranks beside configuration and checkpoint.

@@ -74,6 +74,36 @@ TEST_F(Eval, GivesTheSameUnderEveryLayoutAndBatch) {
   }
 }
 
+// A run that measures itself with another file, of a model that predicts further tokens as well.
+TEST_F(Eval, TakesTheFileOfTheCommandAndModelsThatPredictAhead) {
+  run_.folder.write("other.jsonl", "{\"text\": \"other text\"}\n");
+  const ProcessResult trained =
+      run_.train(TinyRun::steps(2,
+                                "ahead",
+                                {"model.predict_ahead.type=multi_token_prediction",
+                                 "model.predict_ahead.layers=1",
+                                 "validation.every_steps=2",
+                                 "validation.samples=2",
+                                 "evaluations.a.type=perplexity",
+                                 "evaluations.a.data=" + run_.at("other.jsonl")}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(run_.metrics("ahead").back(), HasSubstr("\"a.documents\":1.0"));
+  const auto measured = [&](std::vector<std::string> more) {
+    more.insert(
+        more.begin(),
+        {"eval", "perplexity", "--checkpoint", run_.at("ahead"), "--data", data_, "--json"});
+    const ProcessResult result = run_tessera(more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out, nullptr, false);
+  };
+  const nlohmann::json one = measured({});
+  ASSERT_TRUE(one.is_object());
+  EXPECT_EQ(one["documents"], 12);
+  const nlohmann::json two = measured({"--ranks", "2", "--set", "parallel.pipeline=2"});
+  ASSERT_TRUE(two.is_object());
+  EXPECT_NEAR(two["nats"].get<double>(), one["nats"].get<double>(), 1e-2);
+}
+
 TEST_F(Eval, GivesWhatTheLogitsSay) {
   const std::string text = "the quick";
   double nats = 0;

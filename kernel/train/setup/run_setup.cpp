@@ -270,6 +270,11 @@ void check_bad_steps(const RunSetup& setup) {
 void derive_data(RunSetup& setup, DataUse use) {
   TokenizerArguments none;
   setup.tokenizer = setup.maker->make(setup.config->tokenizer, none);
+  if (use == DataUse::texts) {
+    setup.fields = {
+        {"tokens", DType::i64}, {"targets", DType::i64}, {"loss_mask", DType::u8, "lm"}};
+    return;
+  }
   if (use == DataUse::none || use == DataUse::optional_tokenizer) {
     setup.fields = {{.name = "tokens", .dtype = DType::i64, .loss = ""}};
     return;
@@ -517,7 +522,7 @@ RunSetup derive_setup(const Resolved& config,
   setup.can_build = cut && precise && setup.graphs != nullptr && !setup.stages.stages.empty() &&
                     sound({"device", "recompute"});
   setup.can_step = setup.can_build && counted && graphs_fit && setup.lr != nullptr &&
-                   (setup.dataset != nullptr || use == DataUse::none) &&
+                   (setup.dataset != nullptr || use == DataUse::none || use == DataUse::texts) &&
                    sound({"optimizer", "check"});
   return setup;
 }

@@ -59,6 +59,7 @@ enum class DataUse : u8 {
   optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
   optional_tokenizer,  ///< the same for a tokenizer, and no dataset is opened
   none,                ///< text generation: a tokenizer, no dataset
+  texts,               ///< the same where texts are scored: tokens, targets and their mask
 };
 
 /// Derives as much as earlier problems and doubtful sections leave possible and adds every problem
