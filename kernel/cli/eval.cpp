@@ -1,16 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 #include <string>
 #include <utility>
 
-#include "kernel/checkpoint/folders.hpp"
-#include "kernel/checkpoint/index.hpp"
-#include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/stored_model.hpp"
 #include "kernel/cli/text_printer.hpp"
+#include "kernel/config/toml.hpp"
 #include "kernel/train/run/loaded_model.hpp"
 #include "kernel/train/run/model_scorer.hpp"
 #include "tessera/error.hpp"
@@ -23,10 +20,9 @@ namespace {
 
 constexpr const char* kTask = "of_this_command";  // the name of its table
 
-// As TOML: what is no number and no truth value is a string.
+// As --set takes it: what is no TOML value is a string.
 std::string value_of(const std::string& text) {
-  static const std::regex plain("true|false|[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?");
-  return std::regex_match(text, plain) ? text : Value(text).text();
+  return parse_toml_value(text, Origin()) ? text : Value(text).text();
 }
 
 // "--window 1024" is the key `window` of the evaluation.
@@ -43,57 +39,28 @@ std::string keys_of(const EvalOptions& options) {
   return keys;
 }
 
-// Layouts come from --set alone: that of the training says nothing here. What --ranks gives and no
-// axis takes is data-parallel.
-ConfigText layout(const EvalOptions& options, i64 samples) {
-  const RunConfig plain;
-  return {"tessera eval",
-          fmt::format("parallel.tensor = 1\n"
-                      "parallel.pipeline = 1\n"
-                      "parallel.context = 1\n"
-                      "parallel.data = \"auto\"\n"
-                      "parallel.expert = 1\n"
-                      "parallel.expert_tensor = \"auto\"\n"
-                      "parallel.sequence_parallel = false\n"
-                      "comm.ranks = {}\n"
-                      "batch.global = {}\n"
-                      "batch.micro = {}\n"
-                      "graph.type = \"{}\"\n"
-                      "check.graphs_every = 0\n"
-                      "placement.layout = \"\"\n"
-                      "placement.first = \"auto\"\n"
-                      "placement.last = \"auto\"\n"
-                      "placement.count_embedding = false\n"
-                      "placement.count_head = false\n"
-                      "schedule.type = \"{}\"\n"
-                      "[evaluations.{}]\n"
-                      "type = {}\n"
-                      "data = {}\n"
-                      "{}",
-                      options.ranks,
-                      samples,
-                      options.batch,
-                      plain.graph.type,
-                      plain.schedule.type,
-                      kTask,
-                      Value(options.task).text(),
-                      Value(options.data).text(),
-                      keys_of(options))};
-}
-
-// A round of as many microbatches as the pipeline has ranks.
-i64 samples_of_round(const EvalOptions& options) {
-  const std::filesystem::path folder = newest_checkpoint(options.checkpoint);
-  const CheckpointIndex index = read_index(folder);
-  const Config config = stored_config(folder, index, options.sets, layout(options, options.batch));
+// Layouts come from --set alone, and what --ranks gives and no axis takes is data-parallel. A round
+// has as many microbatches as the pipeline has ranks.
+ConfigText settings(const EvalOptions& options) {
+  const Config said = Config::parse("", "tessera eval", options.sets);
   const auto size = [&](const char* axis) {
-    const Entry* entry = config.tree().find(std::string("parallel.") + axis);
+    const Entry* entry = said.tree().find(std::string("parallel.") + axis);
     const auto* number =
         entry == nullptr || !entry->value ? nullptr : std::get_if<i64>(&entry->value->data);
     return number == nullptr || *number < 1 ? 1 : *number;
   };
   const i64 pipeline = size("pipeline"), replica = size("tensor") * size("context") * pipeline;
-  return options.batch * pipeline * std::max<i64>(options.ranks / replica, 1);
+  const i64 replicas = std::max<i64>(options.ranks / replica, 1);
+  const UntrainedLayout layout{.ranks = options.ranks,
+                               .data = "\"auto\"",
+                               .samples = options.batch * pipeline * replicas,
+                               .micro = options.batch};
+  return {"tessera eval",
+          layout.keys() + fmt::format("[evaluations.{}]\ntype = {}\ndata = {}\n{}",
+                                      kTask,
+                                      Value(options.task).text(),
+                                      Value(options.data).text(),
+                                      keys_of(options))};
 }
 
 void print(const EvaluationResults& results, const EvalOptions& options) {
@@ -144,11 +111,8 @@ void measure(const StoredModel& model,
 int run_eval(const EvalOptions& options) {
   StoredCommand command{.doing = "evaluate", .ranks = options.ranks, .use = DataUse::texts};
   command.open = [&] {
-    return StoredModel(
-        options.checkpoint, options.path, options.sets, layout(options, samples_of_round(options)));
+    return StoredModel(options.checkpoint, options.path, options.sets, settings(options));
   };
-  command.facts = [] { return std::vector<Fact>(); };
-  command.before = [](const StoredModel&, const RunSetup&) { return false; };
   command.work = [&](const StoredModel& model,
                      const RunSetup& setup,
                      const RankIdentity& identity,

@@ -20,33 +20,6 @@ namespace tessera {
 
 namespace {
 
-// One sample, cut over `tensor` alone, whatever the model was trained on.
-ConfigText one_sample(const GenerateOptions& options) {
-  const RunConfig plain;
-  return {"tessera generate",
-          fmt::format("parallel.tensor = {0}\n"
-                      "parallel.pipeline = 1\n"
-                      "parallel.context = 1\n"
-                      "parallel.data = 1\n"
-                      "parallel.expert = 1\n"
-                      "parallel.expert_tensor = \"auto\"\n"
-                      "parallel.sequence_parallel = false\n"
-                      "comm.ranks = {0}\n"
-                      "batch.global = 1\n"
-                      "batch.micro = 1\n"
-                      "graph.type = \"{1}\"\n"
-                      "check.graphs_every = 0\n"
-                      "placement.layout = \"\"\n"
-                      "placement.first = \"auto\"\n"
-                      "placement.last = \"auto\"\n"
-                      "placement.count_embedding = false\n"
-                      "placement.count_head = false\n"
-                      "schedule.type = \"{2}\"\n",
-                      options.ranks,
-                      plain.graph.type,
-                      plain.schedule.type)};
-}
-
 using Tokens = std::vector<std::vector<i32>>;
 
 Tokens encode(const Tokenizer& tokenizer, const std::vector<Prompt>& prompts) {
@@ -130,7 +103,10 @@ int run_generate(const GenerateOptions& options) {
   StoredCommand command{.doing = "generate", .ranks = options.ranks};
   command.open = [&] {
     prompts = read(options);
-    return StoredModel(options.checkpoint, options.path, options.sets, one_sample(options));
+    // One sample, cut over `tensor` alone.
+    const UntrainedLayout layout{.ranks = options.ranks, .tensor = options.ranks};
+    return StoredModel(
+        options.checkpoint, options.path, options.sets, {"tessera generate", layout.keys()});
   };
   command.facts = [&]() -> std::vector<Fact> {
     std::string texts;

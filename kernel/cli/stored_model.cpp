@@ -1,5 +1,7 @@
 #include "kernel/cli/stored_model.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 
@@ -22,7 +24,8 @@ int join(const StoredCommand& command, const RankEnvironment& environment) {
   work.begin = [](const Opened&) { return std::string(); };
   work.run = [&](const Opened& opened, RankIdentity& identity, const RankFailed& failed) {
     // Each rank reads them by itself: a run may have saved meanwhile.
-    std::vector<Fact> facts = command.facts();
+    std::vector<Fact> facts;
+    if (command.facts) facts = command.facts();
     facts.push_back({"checkpoint", model->folder.string()});
     plane_of(opened, identity).same(facts, "start again: it has changed meanwhile");
     const RunSetup setup = model->setup(identity.world, command.use);
@@ -34,6 +37,36 @@ int join(const StoredCommand& command, const RankEnvironment& environment) {
 }
 
 }  // namespace
+
+std::string UntrainedLayout::keys() const {
+  const RunConfig plain;
+  return fmt::format(
+      "parallel.tensor = {}\n"
+      "parallel.pipeline = 1\n"
+      "parallel.context = 1\n"
+      "parallel.data = {}\n"
+      "parallel.expert = 1\n"
+      "parallel.expert_tensor = \"auto\"\n"
+      "parallel.sequence_parallel = false\n"
+      "comm.ranks = {}\n"
+      "batch.global = {}\n"
+      "batch.micro = {}\n"
+      "graph.type = \"{}\"\n"
+      "check.graphs_every = 0\n"
+      "placement.layout = \"\"\n"
+      "placement.first = \"auto\"\n"
+      "placement.last = \"auto\"\n"
+      "placement.count_embedding = false\n"
+      "placement.count_head = false\n"
+      "schedule.type = \"{}\"\n",
+      tensor,
+      data,
+      ranks,
+      samples,
+      micro,
+      plain.graph.type,
+      plain.schedule.type);
+}
 
 StoredModel::StoredModel(const std::string& checkpoint,
                          const std::vector<std::string>& path,
@@ -56,7 +89,7 @@ int run_stored(const StoredCommand& command) {
 
   const StoredModel model = command.open();
   const RunSetup setup = model.setup(command.ranks, command.use);
-  if (command.before(model, setup)) return 0;
+  if (command.before && command.before(model, setup)) return 0;
   const int threads = rank_threads(model.opened.config.run.device, command.ranks);
   if (command.ranks > 1) {
     check_processors(model.opened, command.ranks);

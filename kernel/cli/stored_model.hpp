@@ -24,6 +24,15 @@ struct StoredModel {
   RunSetup setup(i64 world, DataUse use) const;
 };
 
+/// How a command lays out a model that nobody trains, whatever it was trained on: on its own ranks,
+/// without graphs, in the default schedule. The user's --set goes before it.
+struct UntrainedLayout {
+  i64 ranks = 1, tensor = 1;
+  std::string data = "1";      ///< parallel.data, as TOML
+  i64 samples = 1, micro = 1;  ///< of a batch, and of a microbatch
+  std::string keys() const;    ///< as TOML
+};
+
 /// A command over a stored model, on this rank alone or on several that it starts.
 struct StoredCommand {
   std::string_view doing;  ///< "generate"
@@ -31,9 +40,9 @@ struct StoredCommand {
   DataUse use = DataUse::none;
   /// Called once on every rank, and before ranks start.
   std::function<StoredModel()> open = {};
-  /// What has to be the same on all ranks beside configuration and checkpoint.
+  /// What has to be the same on all ranks beside configuration and checkpoint, if there is more.
   std::function<std::vector<Fact>()> facts = {};
-  /// Before ranks start; true: nothing is left to do.
+  /// Where set, called before ranks start; true: nothing is left to do.
   std::function<bool(const StoredModel&, const RunSetup&)> before = {};
   std::function<void(const StoredModel&, const RunSetup&, const RankIdentity&, const RankFailed&)>
       work = {};

@@ -43,10 +43,7 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
             fmt::format("{} is not a table: expected {}", label(path), spec.type_text()));
     return;
   }
-  Value value = *entry.value;
-  // --set run.name=42: without quotes from a shell, the schema says that it is a string.
-  const bool string = std::holds_alternative<std::string>(value.data);
-  if (spec.type == FieldType::string && !string && !entry.raw.empty()) value = Value(entry.raw);
+  Value value = written_value(spec, entry);
   Entry kept = entry;
   try {
     value = spec.checked(value);

@@ -76,10 +76,7 @@ void TableChecker::check_field(const std::string& table, const FieldSpec& spec) 
       return;
     }
     try {
-      Value value = *written->value;
-      const bool string = std::holds_alternative<std::string>(value.data);
-      if (spec.type == FieldType::string && !string && !entry.raw.empty()) value = Value(entry.raw);
-      value = spec.checked(value);
+      const Value value = spec.checked(written_value(spec, entry));
       entry.value = spec.is_path ? path_value(config_, spec, value, entry.at) : value;
     } catch (const ConfigError& error) {
       problem(entry.at, fmt::format("{}: {}", key_label(table, spec.name), error.what()));

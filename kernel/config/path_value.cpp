@@ -23,6 +23,12 @@ bool is_word(const FieldSpec& spec, const std::string& text) {
 
 }  // namespace
 
+Value written_value(const FieldSpec& spec, const Entry& entry) {
+  const bool string = std::holds_alternative<std::string>(entry.value->data);
+  const bool quoted = spec.type == FieldType::string && !string && !entry.raw.empty();
+  return quoted ? Value(entry.raw) : *entry.value;
+}
+
 Value path_value(const Config& config,
                  const FieldSpec& spec,
                  const Value& value,

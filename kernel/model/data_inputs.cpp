@@ -45,7 +45,7 @@ void check(const FieldInfo& info) {
 
 }  // namespace
 
-DataInputs::DataInputs(const ModelParts& parts, std::vector<FieldInfo> fields, bool all)
+DataInputs::DataInputs(const ModelParts& parts, const std::vector<FieldInfo>& fields, bool all)
     : fields_(fields.size()), later_(parts, fields) {
   for (const FieldInfo& info : fields) check(info);
   const auto read = [&](const FieldInfo& info) {

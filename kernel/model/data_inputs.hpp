@@ -16,7 +16,7 @@ class DataInputs {
  public:
   /// Throws ConfigError for fields that no layer could read as they are. Where `all`, fields that
   /// no layer of this rank reads are inputs, too.
-  DataInputs(const ModelParts& parts, std::vector<FieldInfo> fields, bool all = false);
+  DataInputs(const ModelParts& parts, const std::vector<FieldInfo>& fields, bool all = false);
 
   /// A field of the dataset or of LaterFields; where `input` is -1, the dataset gives it and nobody
   /// here reads it.

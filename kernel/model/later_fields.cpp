@@ -45,8 +45,7 @@ LaterFields::LaterFields(const ModelParts& parts, std::span<const FieldInfo> fie
     if (fields[source].length != FieldInfo::kTokens) {
       fail_config(
           "the model reads what the data's field \"{}\" has later in the sample: it has {} values "
-          "a "
-          "sample, not one for each token",
+          "a sample, not one for each token",
           input->field,
           fields[source].length);
     }

@@ -115,7 +115,7 @@ void SampleReader::read_sample(SampleSet set,
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const FieldInfo& info = sources[i].info;
     if (parts[i] != nullptr && !cut(info)) continue;
-    const i64 values = info.length == FieldInfo::kTokens ? length : info.length;
+    const i64 values = values_of(info, {.micro = 1, .sequence = length});
     const auto bytes = static_cast<std::size_t>(values * dtype_size(info.dtype));
     whole[i] = memory.emplace_back(bytes).data();
   }
@@ -181,10 +181,9 @@ void SampleReader::read_microbatch(SampleSet set,
 // Ranks of a context-parallel group have parts of a mask of tokens, and each the whole of another.
 void SampleReader::weigh(std::size_t term, std::byte* mask, bool real, i64& weight) const {
   const FieldInfo& info = inputs_[static_cast<std::size_t>(masks_[term])].info;
-  const bool tokens = info.length == FieldInfo::kTokens;
-  const i64 values = tokens ? shape_.sequence : info.length;
+  const i64 values = values_of(info, {.micro = 1, .sequence = shape_.sequence});
   if (!real) std::fill_n(mask, values, std::byte{0});
-  if (!tokens && context_rank_ != 0) return;
+  if (info.length != FieldInfo::kTokens && context_rank_ != 0) return;
   for (i64 k = 0; k < values; ++k) weight += std::to_integer<i64>(mask[k]);
 }
 

@@ -38,6 +38,8 @@ class SampleReader {
   const BatchShape& shape() const { return shape_; }
   i64 microbatch_bytes() const { return microbatch_bytes_; }
   int losses() const { return static_cast<int>(losses_.size()); }
+  /// Global position of position `local` of a sample on this rank.
+  i64 position(i64 local) const;
   /// Microbatches that each data-parallel rank needs for `count` samples.
   int microbatches(i64 count) const;
 
@@ -72,8 +74,6 @@ class SampleReader {
   /// `parts`: of each source, where this rank's part of the sample goes; nullptr: nobody reads it.
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
   std::byte* place(int input, i64 sample, std::byte* microbatch) const;
-  /// Global position of position `local` of a sample on this rank.
-  i64 position(i64 local) const;
 
   const Dataset& dataset_;
   BatchShape shape_;

@@ -21,7 +21,7 @@ std::vector<u8> mask_of(const Dataset& dataset, i64 ordinal, i64 length) {
   const std::vector<FieldInfo> fields = dataset.fields();
   for (const FieldInfo& field : fields) {
     if (!mask && !field.loss.empty()) mask = memory.size();
-    const i64 values = field.length == FieldInfo::kTokens ? length : field.length;
+    const i64 values = values_of(field, {.micro = 1, .sequence = length});
     const auto bytes = static_cast<std::size_t>(values * dtype_size(field.dtype));
     buffers.fields.push_back(memory.emplace_back(bytes).data());
   }

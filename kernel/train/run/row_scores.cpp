@@ -5,7 +5,6 @@
 
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/zigzag.hpp"
 
 namespace tessera {
 
@@ -72,11 +71,6 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
   const auto load = [&](Context&, int microbatch, Bundle& bundle) {
     inputs_.load(microbatch, bundle);
   };
-  const auto place = [&](i64 row) {  // of a row of this rank, in its sample
-    const i64 chunk = local / zigzag::kHalves, ranks = mesh.size(Axis::context);
-    if (ranks == 1) return row;
-    return zigzag::chunk(ranks, mesh.coordinate(Axis::context), row / chunk) * chunk + row % chunk;
-  };
   executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle&) {
     const Tensor sums = sink_->take();
     require(sums.defined() && sums.dim(0) == batch.rows(),
@@ -88,7 +82,8 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
     device.read(wide, own.data());
     const i64 sample = (microbatch * mesh.size(Axis::data) + mesh.coordinate(Axis::data)) * micro;
     for (i64 row = 0; row < batch.rows(); ++row) {
-      const i64 to = ((sample + row / local) * length_ + place(row % local)) * 2;
+      const i64 at = inputs_.reader().position(row % local);
+      const i64 to = ((sample + row / local) * length_ + at) * 2;
       std::copy_n(own.begin() + row * 2, 2, values.begin() + to);
     }
   });

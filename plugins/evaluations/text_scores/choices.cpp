@@ -27,7 +27,7 @@ ScoredText text_of(const Tokenizer& tokenizer,
                    const std::string& choice,
                    const TextScorer& scorer,
                    const std::string& where) {
-  const std::size_t end = context.find_last_not_of(" \t\n\r\f\v") + 1;
+  const std::size_t end = context.find_last_not_of(kWhiteSpace) + 1;
   const std::string whole = context + " " + choice;
   context.resize(end);
   std::vector<i32> before = tokenizer.encode(context), all = tokenizer.encode(whole);
@@ -43,19 +43,16 @@ i64 likeliest(const std::vector<double>& scores) {
 }  // namespace
 
 void Choices::Config::describe(Schema<Config>& s) {
-  s.field(
-       "data",
-       &Config::data,
-       "questions: objects with \"context\", \"choices\" (texts that follow it after a space) and "
-       "\"answer\" (which of them, from 0 on), one a line, of a .jsonl")
-      .is_path()
-      .required();
+  describe_file(
+      s,
+      "questions: objects with \"context\", \"choices\" (texts that follow it after a space) and "
+      "\"answer\" (which of them, from 0 on), one a line, of a .jsonl");
 }
 
 EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
   std::vector<ScoredText> texts;
   std::vector<Question> questions;
-  for_each_object(file_, [&](const nlohmann::json& object, const std::string& where) {
+  for_each_object(file(), [&](const nlohmann::json& object, const std::string& where) {
     const std::string context = text_in(object, "context", where);
     const auto choices = object.find("choices");
     if (choices == object.end() || !choices->is_array() || choices->size() < 2) {
@@ -68,7 +65,7 @@ EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
       }
       const auto text = choice.get<std::string>();
       question.characters.push_back(characters_of(text));
-      texts.push_back(text_of(*tokenizer_, context, text, scorer, where));
+      texts.push_back(text_of(tokenizer(), context, text, scorer, where));
     }
     const auto answer = object.find("answer");
     if (answer == object.end() || !answer->is_number_unsigned() ||
@@ -77,7 +74,7 @@ EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
     }
     question.answer = answer->get<i64>();
   });
-  if (questions.empty()) fail_config("data: {} has no question", file_.path());
+  if (questions.empty()) fail_config("data: {} has no question", file().path());
   const std::vector<std::vector<TokenScore>> scores = scorer.score(texts);
   i64 plain = 0, by_character = 0;
   std::size_t next = 0;

@@ -8,23 +8,20 @@
 namespace tessera {
 
 void Perplexity::Config::describe(Schema<Config>& s) {
-  s.field("data",
-          &Config::data,
-          "documents: objects with \"text\", one a line, of a .jsonl; another file is one document")
-      .is_path()
-      .required();
+  describe_file(
+      s, "documents: objects with \"text\", one a line, of a .jsonl; another file is one document");
   describe_windows(s);
 }
 
 // Where the tokenizer has a token before texts, or between them, it is what the first token is
 // given; otherwise nothing is, and the first token is not scored.
 EvaluationResults Perplexity::do_evaluate(TextScorer& scorer) const {
-  const SpecialIds special = tokenizer_->special_ids();
+  const SpecialIds special = tokenizer().special_ids();
   const std::optional<i32> before = special.bos ? special.bos : special.eod;
-  const auto encoder = tokenizer_->encoder();
-  WindowSum sum(scorer, windows_);
+  const auto encoder = tokenizer().encoder();
+  WindowSum sum(scorer, windows());
   i64 documents = 0, words = 0, bytes = 0, first = 0;
-  for_each_document(file_, [&](const std::string& text, const std::string&) {
+  for_each_document(file(), [&](const std::string& text, const std::string&) {
     std::vector<i32> tokens;
     if (before) tokens.push_back(*before);
     encoder->append(text, tokens);

@@ -1,30 +1,18 @@
 #pragma once
-#include <memory>
-#include <string>
-
-#include "tessera/io/data_file.hpp"
 #include "windows.hpp"
 
 namespace tessera {
 
 /// How surprised a model is by documents, each for itself.
-class Perplexity final : public EvaluationTask {
+class Perplexity final : public OfWindows {
  public:
   struct Config : WindowKeys {
-    std::string data;
     static void describe(Schema<Config>& s);
   };
-  Perplexity(const Config& config, EvaluationArguments& arguments)
-      : file_(config.data, "data"),
-        windows_(config, arguments.most_tokens),
-        tokenizer_(arguments.tokenizer) {}
+  Perplexity(const Config& config, EvaluationArguments& arguments) : OfWindows(config, arguments) {}
 
  private:
   EvaluationResults do_evaluate(TextScorer& scorer) const override;
-
-  DataFile file_;
-  Windows windows_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 }  // namespace tessera

@@ -49,10 +49,10 @@ void for_each_document(
 
 long long count_words(std::string_view text) {
   long long words = 0;
-  constexpr std::string_view kSpace = " \t\n\r\f\v";
-  for (std::size_t at = text.find_first_not_of(kSpace); at < text.size();) {
+  for (std::size_t at = text.find_first_not_of(kWhiteSpace); at < text.size();) {
     ++words;
-    at = text.find_first_not_of(kSpace, std::min(text.find_first_of(kSpace, at), text.size()));
+    at = text.find_first_not_of(kWhiteSpace,
+                                std::min(text.find_first_of(kWhiteSpace, at), text.size()));
   }
   return words;
 }

@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// White space between words.
+inline constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
+
 /// Calls take(object, "file:line") for each line of a JSONL file; blank lines are passed over.
 /// Throws ConfigError with file and line for what is no JSON object.
 void for_each_object(

@@ -1,13 +1,12 @@
 #pragma once
 #include <vector>
 
-#include "tessera/evaluation.hpp"
-#include "tessera/schema.hpp"
+#include "of_file.hpp"
 
 namespace tessera {
 
-/// Keys of evaluations that score long texts.
-struct WindowKeys {
+/// Keys of evaluations that score the long texts of a file.
+struct WindowKeys : FileKeys {
   Auto<i64> window, stride;
 };
 template <class C>
@@ -32,6 +31,17 @@ struct Windows {
   /// out tokens.
   Windows(const WindowKeys& keys, i64 most_tokens);
   i64 window, stride;
+};
+
+/// An evaluation of the long texts of one file.
+class OfWindows : public OfFile {
+ protected:
+  OfWindows(const WindowKeys& keys, const EvaluationArguments& arguments)
+      : OfFile(keys, arguments), windows_(keys, arguments.most_tokens) {}
+  const Windows& windows() const { return windows_; }
+
+ private:
+  Windows windows_;
 };
 
 /// Sums of log probabilities over windows, which are scored when there are many.
