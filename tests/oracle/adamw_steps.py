@@ -10,6 +10,7 @@ import json
 
 import torch
 
+from doubles import doubled, in_doubles
 from hugging_face import Failed, tessera
 
 STEPS, SAMPLES, RATE, DECAY = 10, 8, 1e-3, 0.1
@@ -48,11 +49,7 @@ def parameters_of(model):
 
 
 def theirs(model, dtype):
-    model = copy.deepcopy(model).to(dtype).train()
-    model.config._experts_implementation = "eager"  # the grouped product has no FP64
-    for module in model.modules():  # a table that is rounded once, as Tessera's
-        if hasattr(module, "original_inv_freq"):
-            module.inv_freq = module.original_inv_freq.to(dtype)
+    model = (doubled(model) if dtype == torch.float64 else copy.deepcopy(model).float()).train()
     length = model.config.max_position_embeddings
     tokens = torch.tensor(list(text_of(length).encode()))
     inputs, targets = tokens[:-1].view(SAMPLES, length), tokens[1:]
@@ -85,7 +82,8 @@ def apart(some, others):
 
 def compare_steps(program, folder, model, what):
     """`folder` has the model as `theirs` and, converted, as `ours`."""
-    exact_losses, exact = theirs(model, torch.float64)
+    with in_doubles():
+        exact_losses, exact = theirs(model, torch.float64)
     losses, single = theirs(model, torch.float32)
     our_losses, our = ours(program, folder, type(model).from_pretrained)
     moved = apart(exact, parameters_of(model))

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from adamw_steps import compare_steps
+from exact import compare_exactly
 from hugging_face import Failed, compare_logits, one_model, same_bits, same_function, tessera, words
 
 import torch
@@ -312,6 +313,7 @@ def main():
                 shown = {k: v["rope_type"] if type(v) is dict else v for k, v in settings.items()}
                 what = f"{family}, {words(shown)}"
                 one_model(program, folder, model, what, family)
+                compare_exactly(program, folder, model, what)
                 if settings == TRIALS[family][-1]:  # one of each is enough
                     compare_steps(program, folder, model, what)
                 same_keys(model, folder / "back")

@@ -110,14 +110,21 @@ def read_tokenizer(gguf):
     return tokenizer
 
 
+def greedy(model, prompt):
+    """The likeliest tokens after it, one after the other; none ends the text."""
+    tokens = list(prompt)
+    with torch.no_grad():
+        for _ in range(GREEDY):
+            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+    return tokens[len(prompt) :]
+
+
 def expected(model, tokenizer):
     """Logits after the prompt, and how a greedy choice goes on."""
     prompt = tokenizer.encode(PROMPT).ids
-    tokens = list(prompt)
+    tokens = greedy(model, prompt)
     with torch.no_grad():
-        last = model(torch.tensor([tokens])).logits[0, -1]
-        for _ in range(GREEDY):
-            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+        last = model(torch.tensor([prompt])).logits[0, -1]
     top = last.topk(TOP)
     return {
         "prompt": PROMPT,
@@ -126,16 +133,13 @@ def expected(model, tokenizer):
             {"token": int(token), "text": tokenizer.decode([int(token)]), "logit": float(logit)}
             for logit, token in zip(top.values, top.indices)
         ],
-        "greedy_tokens": tokens[len(prompt) :],
-        "greedy_text": tokenizer.decode(tokens[len(prompt) :], skip_special_tokens=False),
+        "greedy_tokens": tokens,
+        "greedy_text": tokenizer.decode(tokens, skip_special_tokens=False),
         "largest_logit": float(last.abs().max()),
     }
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(f"usage: {sys.argv[0]} FOLDER")
-    folder = Path(sys.argv[1]).absolute()
+def make(folder):
     folder.mkdir(parents=True)  # a new one
     with tempfile.TemporaryDirectory() as temporary:
         gguf = download(Path(temporary))
@@ -148,7 +152,13 @@ def main():
     found = expected(again, saved)
     beside = folder.with_name(f"{folder.name}.expected.json")
     beside.write_text(json.dumps(found, indent=2) + "\n")
-    print(json.dumps(found, indent=2))
+    return found
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} FOLDER")
+    print(json.dumps(make(Path(sys.argv[1]).absolute()), indent=2))
 
 
 if __name__ == "__main__":
