@@ -6,11 +6,9 @@
 
 #include <set>
 
-#include "invariant_support.hpp"
-#include "kernel/comm/store.hpp"
 #include "mutants_support.hpp"
 #include "tessera/error.hpp"
-#include "training_support.hpp"
+#include "text_models_support.hpp"
 
 namespace tessera::testing {
 namespace text_batch_test {
@@ -18,25 +16,6 @@ namespace text_batch_test {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::ThrowsMessage;
-
-// Weights so large that the next token depends on all before it.
-const Sets kExact = {"precision.compute=\"fp64\"",
-                     "precision.main=\"fp64\"",
-                     "model.dropout=0.0",
-                     "model.init_std=0.4",
-                     "check.replicas_every=0"};
-const Sets kDecoder = {"model.embedding.learned_positions=false",
-                       "model.block.norm.type=\"rmsnorm\"",
-                       "model.block.mlp.type=\"gated_mlp\"",
-                       "model.block.attention.rotary.type=\"default\"",
-                       "model.block.attention.kv_heads=2",
-                       "model.block.attention.window=3"};
-const Sets kLatent = {"model.block.attention.type=\"latent_attention\"",
-                      "model.block.attention.kv_latent=8",
-                      "model.block.attention.fixed_size=6",
-                      "model.block.attention.rotary_size=4"};
-const Sets kExperts = {
-    "model.block.mlp.type=\"moe\"", "model.block.mlp.experts=4", "model.block.mlp.ffn=8"};
 
 // Unequal; the longest is longer than a sequence, and there are more than eight.
 std::vector<std::string> prompts() {
@@ -114,21 +93,9 @@ Tokens alone(RankRun& run, const std::vector<std::string>& prompts) {
   return tokens_of(texts);
 }
 
-void on_each_rank(const PluginHost& host,
-                  const Sets& sets,
-                  const std::function<void(RankRun&)>& body) {
-  const Resolved config = resolve(Config::parse(tiny_config(), "test", with(kExact, sets)), host);
-  const i64 world = world_size(config.run);
-  InProcessStore store;
-  run_ranks(
-      derive_setup(config, host, world),
-      [&](i64 rank) { return thread_identity(rank, world, store); },
-      body);
-}
-
 void expect_equal(const Sets& model) {
   Tokens expected;
-  on_each_rank(plugins(), model, [&](RankRun& run) {
+  on_exact_ranks(plugins(), model, [&](RankRun& run) {
     expected = alone(run, prompts());
     EXPECT_TRUE(TextSampler(run.evaluation(), run.setup()).cached());
     for (const i64 places : {1, 2, 8, 20}) EXPECT_EQ(together(run, places, prompts()), expected);
@@ -142,7 +109,7 @@ void expect_equal(const Sets& model) {
     }
     EXPECT_EQ(ends, (std::set{TextEnd::eos, TextEnd::stop, TextEnd::length}));
   });
-  on_each_rank(plugins(), with(model, {"parallel.tensor=2"}), [&](RankRun& run) {
+  on_exact_ranks(plugins(), with(model, {"parallel.tensor=2"}), [&](RankRun& run) {
     EXPECT_EQ(together(run, 8, prompts()), expected) << "rank " << run.rank().mesh->rank();
   });
 }
@@ -155,14 +122,14 @@ TEST(TextBatch, TextsOfExpertsToo) { expect_equal(kExperts); }
 
 // Such a model is run over whole sequences.
 TEST(TextBatch, AModelThatNeedsWholeSequencesGivesTheSameTextsInABatch) {
-  on_each_rank(plugins(), {"model.block.attention.causal=false"}, [&](RankRun& run) {
+  on_exact_ranks(plugins(), {"model.block.attention.causal=false"}, [&](RankRun& run) {
     EXPECT_FALSE(TextSampler(run.evaluation(), run.setup()).cached());
     EXPECT_EQ(together(run, 8, prompts()), alone(run, prompts()));
   });
 }
 
 TEST(TextBatch, TheNumberOfATextChangesWhatIsDrawn) {
-  on_each_rank(plugins(), {}, [&](RankRun& run) {
+  on_exact_ranks(plugins(), {}, [&](RankRun& run) {
     const Tokens texts = together(run, 3, {"same", "same", "same"});
     EXPECT_NE(texts[0], texts[1]);
     EXPECT_NE(texts[1], texts[2]);
@@ -176,7 +143,7 @@ void expect_found(const Sets& component, const std::string& mistake) {
   Tokens expected;
   const auto run_with = [&](const Sets& sets) {
     Tokens found;
-    on_each_rank(mutants(), with(with(longer, component), sets), [&](RankRun& run) {
+    on_exact_ranks(mutants(), with(with(longer, component), sets), [&](RankRun& run) {
       expected = alone(run, few);
       found = together(run, 3, few);
     });
@@ -221,7 +188,7 @@ void grow(TextSampler& sampler, std::vector<GrowingText>& texts, bool still_draw
 }
 
 TEST(TextMutation, AFinishedTextStillDrawn) {
-  on_each_rank(plugins(), {}, [&](RankRun& run) {
+  on_exact_ranks(plugins(), {}, [&](RankRun& run) {
     const auto places = static_cast<i64>(prompts().size());
     TextSampler sampler(run.evaluation(), run.setup(), places);
     std::vector<GrowingText> right = texts_of(run.setup(), prompts()), wrong = right;

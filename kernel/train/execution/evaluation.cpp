@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/train/execution/row_sums.hpp"
 #include "tessera/base/sequence_cache.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -99,7 +100,23 @@ std::vector<float> Evaluation::logits(std::span<const i32> tokens) {
     rows.rows.push_back(real ? row_id(i / length, position) : padding_row(position));
     rows.positions.push_back(position);
   }
-  return forward(cx, rows).at(0);
+  return logits_of(cx, rows).at(0);
+}
+
+// The rows of the run that the cache has begun.
+Evaluation::Rows Evaluation::rows_of(std::span<const i32> tokens,
+                                     Context& cx,
+                                     SequenceCache& cache) {
+  const SequenceCache::Run& run = cache.run();
+  cx.cache = &cache;
+  Rows rows{.first = run.rows - 1, .count = run.sequences};
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const i64 at = static_cast<i64>(i), sequence = run.first + at / run.rows;
+    rows.ids.push_back(tokens[i]);
+    rows.positions.push_back(cache.length(sequence) + at % run.rows);
+    rows.rows.push_back(row_id(sequence, rows.positions.back()));
+  }
+  return rows;
 }
 
 std::vector<std::vector<float>> Evaluation::logits(std::span<const i32> tokens,
@@ -111,15 +128,23 @@ std::vector<std::vector<float>> Evaluation::logits(std::span<const i32> tokens,
           run.sequences * run.rows,
           tokens.size());
   cache.begin(cx, run);
-  cx.cache = &cache;
-  Rows rows{.first = run.rows - 1, .count = run.sequences};
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const i64 at = static_cast<i64>(i), sequence = run.first + at / run.rows;
-    rows.ids.push_back(tokens[i]);
-    rows.positions.push_back(cache.length(sequence) + at % run.rows);
-    rows.rows.push_back(row_id(sequence, rows.positions.back()));
-  }
-  std::vector<std::vector<float>> found = forward(cx, rows);
+  std::vector<std::vector<float>> found = logits_of(cx, rows_of(tokens, cx, cache));
+  cache.advance();
+  return found;
+}
+
+std::vector<double> Evaluation::row_sums(std::span<const i32> tokens,
+                                         SequenceCache& cache,
+                                         i64 sequence) {
+  Context cx = generating();
+  require(tokens.size() >= 2, "a row has no target");
+  cache.begin(cx, {.first = sequence, .rows = static_cast<i64>(tokens.size()) - 1});
+  Rows rows = rows_of(tokens.first(tokens.size() - 1), cx, cache);
+  rows.targets.assign(tokens.begin() + 1, tokens.end());
+  RowSums sums(model_.parts(), *rank_.device);
+  cx.sink = &sums;
+  std::vector<double> found;
+  forward(cx, rows, [&](Context& c, int, Bundle&) { found = sums.take(c, cache.run().rows); });
   cache.advance();
   return found;
 }
@@ -129,24 +154,32 @@ void Evaluation::move(SequenceCache& cache, i64 from, i64 to) {
   cache.move(cx, from, to);
 }
 
-std::vector<std::vector<float>> Evaluation::forward(Context& cx, const Rows& rows) {
+void Evaluation::forward(Context& cx, const Rows& rows, const Executor::Done& done) {
   ModelParts& parts = model_.parts();
   const i64 n = static_cast<i64>(rows.ids.size());
   const auto load = [&](Context& c, int, Bundle& bundle) {
-    const auto put = [&](std::string_view name, const std::vector<i64>& values) {
-      const Tensor tensor = c.empty({n}, DType::i64);
-      rank_.device->write(tensor, values.data());
+    const auto put = [&](std::string_view name, DType dtype, const void* values) {
+      const Tensor tensor = c.empty({n}, dtype);
+      rank_.device->write(tensor, values);
       bundle[Slot{parts.slot(name)}] = tensor;
     };
-    put("tokens", rows.ids);
-    put("row_ids", rows.rows);
-    put("positions", rows.positions);
+    put("tokens", DType::i64, rows.ids.data());
+    put("row_ids", DType::i64, rows.rows.data());
+    put("positions", DType::i64, rows.positions.data());
+    if (rows.targets.empty()) return;
+    const std::vector<u8> all(static_cast<std::size_t>(n), 1);
+    put("targets", DType::i64, rows.targets.data());
+    put("loss_mask", DType::u8, all.data());
   };
+  executor_.evaluate(cx, plan(1), load, done);
+}
+
+std::vector<std::vector<float>> Evaluation::logits_of(Context& cx, const Rows& rows) {
   const ProcessGroup& tensor = rank_.mesh->group(Axis::tensor);
   i64 local = 0;  // of the vocabulary, on each rank
   std::vector<float> parts_of_ranks;
-  executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
-    const Tensor logits = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
+  forward(cx, rows, [&](Context&, int, Bundle& bundle) {
+    const Tensor logits = bundle[Slot{model_.parts().slot(Model::kLogitsSlot)}];
     local = logits.shape()[1];
     const i64 own_size = rows.count * local;
     const Tensor wide = cx.empty({own_size * tensor.size()}, DType::fp32);

@@ -34,16 +34,23 @@ class Evaluation {
   std::vector<std::vector<float>> logits(std::span<const i32> tokens,
                                          SequenceCache& cache,
                                          const SequenceCache::Run& run);
+  /// Runs tokens of one sequence that follow those that the cache holds, all but the last, and
+  /// keeps them there. Returns what the main loss knows of each row, whose target is the token
+  /// after it: see RowSums. The same on every rank.
+  std::vector<double> row_sums(std::span<const i32> tokens, SequenceCache& cache, i64 sequence);
   /// Puts one sequence of a cache in the place of another.
   void move(SequenceCache& cache, i64 from, i64 to);
 
  private:
-  /// One forward pass over rows, and where the logits that are wanted are.
+  /// One forward pass over rows, and where the logits that are wanted are. Without targets there is
+  /// no loss.
   struct Rows {
     i64 first = 0, count = 1;
-    std::vector<i64> ids = {}, rows = {}, positions = {};
+    std::vector<i64> ids = {}, rows = {}, positions = {}, targets = {};
   };
-  std::vector<std::vector<float>> forward(Context& cx, const Rows& rows);
+  Rows rows_of(std::span<const i32> tokens, Context& cx, SequenceCache& cache);
+  void forward(Context& cx, const Rows& rows, const Executor::Done& done);
+  std::vector<std::vector<float>> logits_of(Context& cx, const Rows& rows);
   Context generating();
   const Plan& plan(int microbatches);
   Tensor validation_weights(i64 samples, int microbatches) const;

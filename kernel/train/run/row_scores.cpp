@@ -1,47 +1,15 @@
 #include "kernel/train/run/row_scores.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include "tessera/error.hpp"
-#include "tessera/ops.hpp"
 
 namespace tessera {
-
-// Keeps what the cross entropy of a microbatch knows of its rows.
-class RowScores::Sink final : public StepSink {
- public:
-  Sink(const ModelParts& parts, Device& device)
-      : zero_(Tensor::allocate(
-            device, device.pool(), device.stream(), {1}, DType::fp64, Category::activations)) {
-    const double zero = 0;
-    device.write(zero_, &zero);
-    const auto& losses = parts.losses();
-    const auto main =
-        std::ranges::find_if(losses, [](const auto& loss) { return !loss.auxiliary; });
-    term_ = main == losses.end() ? -1 : static_cast<int>(main - losses.begin());
-  }
-  Tensor inverse_weight(LossTerm) override { return zero_; }
-  void add_loss(Context&, LossTerm, const Tensor&) override {}
-  void report(Context&, Metric, const Tensor&) override {}
-  void count(Context&, Counts, i64, const Tensor&) override {}
-  void rows(Context&, LossTerm term, const Tensor& sums) override {
-    if (term.index == term_) sums_ = sums;
-  }
-  /// Of the microbatch that was the last to run; undefined: it left nothing.
-  Tensor take() { return std::exchange(sums_, {}); }
-
- private:
-  Tensor zero_, sums_;
-  int term_;
-};
 
 RowScores::RowScores(PlacedModel& model, const Dataset& dataset)
     : model_(model),
       microbatches_(static_cast<int>(model.setup().microbatches)),
       length_(model.setup().sequence_length),
       samples_(microbatches_ * model.setup().batch.micro * model.rank().mesh->size(Axis::data)),
-      sink_(std::make_unique<Sink>(model.parts(), *model.rank().device)),
+      sums_(model.parts(), *model.rank().device),
       inputs_(dataset,
               model.parts(),
               model.setup().batch,
@@ -51,8 +19,6 @@ RowScores::RowScores(PlacedModel& model, const Dataset& dataset)
       executor_(model.chunks(), model.parts(), nullptr, *model.rank().mesh, model.boundaries()),
       plan_(model.plan(microbatches_, false)) {}
 
-RowScores::~RowScores() = default;
-
 std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begin) {
   const Mesh& mesh = *model_.rank().mesh;
   Device& device = *model_.rank().device;
@@ -60,7 +26,7 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
   const i64 micro = batch.micro, local = batch.sequence;
   Context cx = model_.rank().context();
   model_.prepared().prepare_all(cx);
-  cx.sink = sink_.get();
+  cx.sink = &sums_;
   const int from = static_cast<int>(begin / samples_) * microbatches_;
   const auto request = [&](int microbatch) {
     return StepInputs::Request{set, first, count, microbatch};
@@ -72,14 +38,8 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
     inputs_.load(microbatch, bundle);
   };
   executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle&) {
-    const Tensor sums = sink_->take();
-    require(sums.defined() && sums.dim(0) == batch.rows(),
-            "this model's loss does not score each token");
+    const std::vector<double> own = sums_.take(c, batch.rows());
     if (!mesh.first(Axis::tensor)) return;  // the others have the same
-    const Tensor wide = c.empty(sums.shape(), DType::fp64);
-    ops::run(c, CopyArgs{sums.arg(), wide.arg()});
-    std::vector<double> own(static_cast<std::size_t>(wide.elements()));
-    device.read(wide, own.data());
     const i64 sample = (microbatch * mesh.size(Axis::data) + mesh.coordinate(Axis::data)) * micro;
     for (i64 row = 0; row < batch.rows(); ++row) {
       const i64 at = inputs_.reader().position(row % local);

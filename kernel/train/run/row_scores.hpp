@@ -1,9 +1,9 @@
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
+#include "kernel/train/execution/row_sums.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 
 namespace tessera {
@@ -14,13 +14,12 @@ class RowScores {
  public:
   /// Both outlive it.
   RowScores(PlacedModel& model, const Dataset& dataset);
-  ~RowScores();
 
   /// Samples of a round: those of all ranks in as many microbatches as a training step has, since
   /// schedules are known to take those.
   i64 round() const { return samples_; }
   /// Calls take(sample, row, sum, target) for each row of ordinals [first, first + count) of a set:
-  /// the sum of exp(logit - largest) and the target's logit - largest. All ranks call it.
+  /// see RowSums. All ranks call it.
   template <class Take>
   void for_each_row(SampleSet set, i64 first, i64 count, Take&& take) {
     for (i64 begin = 0; begin < count; begin += samples_) {
@@ -34,14 +33,13 @@ class RowScores {
   }
 
  private:
-  class Sink;
   /// Two values for each row of each sample of the round that begins with sample `begin`.
   std::vector<double> run(SampleSet set, i64 first, i64 count, i64 begin);
 
   PlacedModel& model_;
   int microbatches_;  // of a rank in a round
   i64 length_, samples_;
-  std::unique_ptr<Sink> sink_;
+  RowSums sums_;
   StepInputs inputs_;
   Executor executor_;
   Plan plan_;
