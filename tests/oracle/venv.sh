@@ -3,8 +3,8 @@
 # (../bench/venv.sh, a 0.5 GB wheel the first time), the safetensors package, to read Tessera's
 # checkpoints by other code than its own, transformers, whose models Tessera converts, with what it
 # needs to read GGUF files (real_llama.py), sentencepiece, the models of mistral-common,
-# Megatron-Core (the last one for Python 3.11), and MKL,
-# with which the device `cpu` can multiply.
+# Megatron-Core (the last one for Python 3.11), lm-evaluation-harness, and MKL, with which the
+# device `cpu` can multiply.
 set -euo pipefail
 
 safetensors_version=0.8.0
@@ -16,12 +16,13 @@ sentencepiece_version=0.2.1
 mistral_version=1.13.1  # its models alone: nothing imports it
 megatron_version=0.16.1
 tensorboard_version=2.21.0  # without what its server needs
+harness_version=0.4.13  # lm-evaluation-harness, without its data sets
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$("$here/../bench/venv.sh")
 # oracle.py looks for ready-oracle-*.
 versions=$safetensors_version-$transformers_version-$mkl_version-$gguf_version-$accelerate_version
 versions+=-$sentencepiece_version-$mistral_version
-versions+=-$megatron_version-$tensorboard_version
+versions+=-$megatron_version-$tensorboard_version-$harness_version
 ready=${python%/bin/python}/ready-oracle-$versions
 
 if [[ ! -e $ready ]]; then
@@ -29,11 +30,12 @@ if [[ ! -e $ready ]]; then
     "safetensors==$safetensors_version" "transformers==$transformers_version" \
     "mkl==$mkl_version" "gguf==$gguf_version" "accelerate==$accelerate_version" \
     "sentencepiece==$sentencepiece_version" "mistral-common==$mistral_version" \
-    "megatron-core==$megatron_version" "tensorboard==$tensorboard_version" >&2
+    "megatron-core==$megatron_version" "tensorboard==$tensorboard_version" \
+    "lm-eval==$harness_version" >&2
   # What these need, but for PyTorch, which is there in its own way.
   "$python" -m pip --disable-pip-version-check install --quiet \
-    absl-py "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil \
-    pyyaml regex tqdm typer >&2
+    absl-py dill "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil \
+    pyyaml regex requests tqdm typer >&2
   "$python" -c 'import accelerate, gguf, safetensors.numpy, sentencepiece, tomllib, transformers'
   ls "${python%/bin/python}"/lib/libmkl_rt.so* >&2  # where the test oracle.mkl looks
   touch "$ready"

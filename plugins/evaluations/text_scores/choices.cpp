@@ -77,6 +77,7 @@ EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
   if (questions.empty()) fail_config("data: {} has no question", file().path());
   const std::vector<std::vector<TokenScore>> scores = scorer.score(texts);
   i64 plain = 0, by_character = 0;
+  double nats = 0;
   std::size_t next = 0;
   for (const Question& question : questions) {
     std::vector<double> sums, normed;
@@ -87,6 +88,7 @@ EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
       sums.push_back(sum);
       normed.push_back(sum / static_cast<double>(characters));
     }
+    nats -= sums[static_cast<std::size_t>(question.answer)];
     plain += likeliest(sums) == question.answer ? 1 : 0;
     by_character += likeliest(normed) == question.answer ? 1 : 0;
   }
@@ -95,7 +97,8 @@ EvaluationResults Choices::do_evaluate(TextScorer& scorer) const {
   };
   return {{"questions", static_cast<i64>(questions.size())},
           {"accuracy", share(plain)},
-          {"accuracy_by_characters", share(by_character)}};
+          {"accuracy_by_characters", share(by_character)},
+          {"nats", nats}};
 }
 
 }  // namespace tessera

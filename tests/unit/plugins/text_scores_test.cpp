@@ -206,6 +206,7 @@ TEST_F(TextScores, ChoicesAreComparedPlainAndByCharacters) {
   EXPECT_EQ(number(results, "questions"), 2);
   EXPECT_EQ(number(results, "accuracy"), 0.5);
   EXPECT_EQ(number(results, "accuracy_by_characters"), 1.0);
+  EXPECT_NEAR(number(results, "nats"), 3 * ' ' + 'b' + .006 + 2 * 'A' + .006, 1e-9);
 }
 
 TEST_F(TextScores, WhatIsWrongIsNamedWithItsLine) {
