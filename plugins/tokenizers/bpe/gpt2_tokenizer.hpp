@@ -40,10 +40,7 @@ class Gpt2Tokenizer final : public Tokenizer {
   }
   SpecialIds do_special_ids() const override { return special_ids_; }
 
-  static constexpr bool kWordsStay = true;  // they are parts of the text
-  WordEncoder words(bool stay) const {
-    return {vocabulary_, rules_, first_symbols_, alphabet_, stay};
-  }
+  WordEncoder words() const { return {vocabulary_, rules_, first_symbols_, alphabet_}; }
   void append(std::string_view text,
               SpecialTexts special,
               WordEncoder& words,

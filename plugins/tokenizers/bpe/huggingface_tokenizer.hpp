@@ -47,10 +47,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   SpecialIds do_special_ids() const override { return special_ids_; }
   std::string do_decode(const std::vector<i32>& ids) const override;
 
-  static constexpr bool kWordsStay = false;  // a normalizer makes new ones
-  WordEncoder words(bool stay) const {
-    return {vocabulary_, rules_, first_symbols_, alphabet_, stay};
-  }
+  WordEncoder words() const { return {vocabulary_, rules_, first_symbols_, alphabet_}; }
   void append(std::string_view text,
               SpecialTexts special,
               WordEncoder& words,

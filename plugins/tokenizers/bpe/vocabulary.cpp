@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <utility>
 
 #include "byte_alphabet.hpp"
@@ -14,10 +13,6 @@
 namespace tessera {
 
 namespace {
-
-u64 key(i32 left, i32 right) {
-  return static_cast<u64>(static_cast<u32>(left)) << 32 | static_cast<u32>(right);
-}
 
 // Room for tokens by id, each taken once.
 class Places {
@@ -109,6 +104,7 @@ void Vocabulary::take_tokens(const BpeFiles& files, const std::vector<AddedToken
 
 void Vocabulary::take_merges(const BpeFiles& files) {
   i32 rank = 0;
+  merges_ = MergeTable(files.merges.size());
   for (const BpeFiles::Merge& merge : files.merges) {
     const auto& [left, right, place] = merge;
     const i32 from = find(left), with = find(right), made = find(left + right);
@@ -122,15 +118,15 @@ void Vocabulary::take_merges(const BpeFiles& files) {
                                            : left + right),
                   std::filesystem::path(files.file).filename().string());
     }
-    merges_.insert_or_assign(key(from, with), Merge{rank++, made});  // of equal pairs the last
+    merges_.put({from, with, {rank++, made}});  // of equal pairs the last
   }
 }
 
 u64 Vocabulary::hash() const {
   std::string tokens, merges;
   for (const std::string& token : tokens_) tokens += fmt::format("{} {}\n", token.size(), token);
-  const std::map<u64, Merge> ordered(merges_.begin(), merges_.end());
-  for (const auto& [pair, merge] : ordered) {
+  for (const auto& [left, right, merge] : merges_.ordered()) {
+    const u64 pair = static_cast<u64>(static_cast<u32>(left)) << 32 | static_cast<u32>(right);
     merges += fmt::format("{} {} {}\n", pair, merge.rank, merge.id);
   }
   return hash64(merges, hash64(tokens));
@@ -139,11 +135,6 @@ u64 Vocabulary::hash() const {
 i32 Vocabulary::find(std::string_view written) const {
   const auto found = ids_.find(written);
   return found == ids_.end() ? -1 : found->second;
-}
-
-const Vocabulary::Merge* Vocabulary::merge(i32 left, i32 right) const {
-  const auto found = merges_.find(key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bpe_files.hpp"
+#include "merge_table.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -36,12 +37,9 @@ class Vocabulary {
   /// Id of the token for this byte alone; -1 if there is none.
   i32 of_byte(unsigned char byte) const { return of_byte_[byte]; }
 
-  struct Merge {
-    i32 rank = 0;  ///< lower ones are made first
-    i32 id = 0;    ///< what it makes
-  };
+  using Merge = MergeTable::Merge;
   /// nullptr where these two neighbours stay two tokens.
-  const Merge* merge(i32 left, i32 right) const;
+  const Merge* merge(i32 left, i32 right) const { return merges_.find(left, right); }
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -54,7 +52,7 @@ class Vocabulary {
   std::unordered_map<std::string, i32, Hash, std::equal_to<>> ids_;  // by what the file writes
   std::vector<std::string> tokens_;                                  // by id
   std::array<i32, 256> of_byte_{};
-  std::unordered_map<u64, Merge> merges_;  // by both ids
+  MergeTable merges_;
 };
 
 }  // namespace tessera

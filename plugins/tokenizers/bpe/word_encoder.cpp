@@ -4,9 +4,8 @@ namespace tessera {
 
 namespace {
 
-constexpr std::size_t kLongest = 32;  // longer words hardly come again
-constexpr std::size_t kBlock = 1 << 12;
-// Words that are kept: with their tokens some 20 MiB. A text in one language has fewer.
+// Words that are kept: with their tokens some 12 MiB. A text in one language has fewer. Longer ones
+// than the table takes hardly come again.
 constexpr std::size_t kMost = 1 << 17;
 
 }  // namespace
@@ -21,36 +20,25 @@ void WordEncoder::make(std::string_view word, std::vector<i32>& ids) {
   merger_.merge(symbols_, ids);
 }
 
-// A copy that stays where it is: a block never grows beyond what it has reserved.
-std::string_view WordEncoder::keep(std::string_view word) {
-  if (words_.empty() || words_.back().capacity() - words_.back().size() < word.size()) {
-    words_.emplace_back().reserve(kBlock);
-  }
-  std::string& block = words_.back();
-  const std::size_t begin = block.size();
-  block += word;
-  return std::string_view(block).substr(begin);
-}
-
-void WordEncoder::forget() {
-  known_.clear();
-  kept_.clear();
-  words_.clear();
-}
-
 void WordEncoder::encode(std::string_view word, std::vector<i32>& ids) {
-  if (word.size() > kLongest) return make(word, ids);
-  if (known_.size() >= kMost) forget();
-  auto known = words_stay_ ? known_.try_emplace(word).first : known_.find(word);
-  if (known == known_.end()) known = known_.try_emplace(keep(word)).first;
-  auto& [begin, end] = known->second;
-  if (end == 0) {  // it is new, or has no tokens
-    begin = kept_.size();
-    make(word, kept_);
-    end = kept_.size();
+  if (word.empty() || word.size() > WordTable::kLongest) return make(word, ids);
+  if (known_.size() >= kMost) {
+    known_.clear();
+    kept_.clear();
   }
-  ids.insert(
-      ids.end(), kept_.begin() + static_cast<i64>(begin), kept_.begin() + static_cast<i64>(end));
+  WordTable::Tokens& tokens = known_.find(word);
+  if (tokens.count == 0) {  // it is new, or has no tokens
+    const std::size_t begin = kept_.size();
+    make(word, kept_);
+    tokens = {static_cast<u32>(kept_.size() - begin), static_cast<u32>(begin)};
+    if (tokens.count == 1) {
+      tokens.at = static_cast<u32>(kept_.back());
+      kept_.pop_back();
+    }
+  }
+  if (tokens.count == 1) return ids.push_back(static_cast<i32>(tokens.at));
+  const auto begin = kept_.begin() + tokens.at;
+  ids.insert(ids.end(), begin, begin + tokens.count);
 }
 
 }  // namespace tessera

@@ -1,15 +1,12 @@
 #pragma once
-#include <deque>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "byte_alphabet.hpp"
 #include "first_symbols.hpp"
 #include "pair_merger.hpp"
 #include "tessera/data.hpp"
+#include "word_table.hpp"
 
 namespace tessera {
 
@@ -17,43 +14,36 @@ namespace tessera {
 /// looked up for the others. For one thread.
 class WordEncoder {
  public:
-  /// All outlive it. `words_stay`: words that are encoded do so too (those of one text), and need
-  /// not be copied.
+  /// All outlive it.
   WordEncoder(const Vocabulary& vocabulary,
               const BpeRules& rules,
               const FirstSymbols& first_symbols,
-              const ByteAlphabet& alphabet,
-              bool words_stay)
+              const ByteAlphabet& alphabet)
       : vocabulary_(vocabulary),
         rules_(rules),
         first_symbols_(first_symbols),
         alphabet_(alphabet),
-        words_stay_(words_stay),
         merger_(vocabulary) {}
   /// Appends the word's tokens.
   void encode(std::string_view word, std::vector<i32>& ids);
 
  private:
   void make(std::string_view word, std::vector<i32>& ids);
-  void forget();
-  std::string_view keep(std::string_view word);
 
   const Vocabulary& vocabulary_;
   const BpeRules& rules_;
   const FirstSymbols& first_symbols_;
   const ByteAlphabet& alphabet_;
-  bool words_stay_;
   PairMerger merger_;
   std::vector<i32> symbols_, kept_;
-  std::deque<std::string> words_;  // the keys of known_, one after the other
-  std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known_;
+  WordTable known_;
 };
 
 /// The ids of one text, of a tokenizer that has append(text, special, words, ids).
 template <typename Of>
 std::vector<i32> ids_of(const Of& tokenizer, std::string_view text, SpecialTexts special) {
   std::vector<i32> ids;
-  WordEncoder words = tokenizer.words(Of::kWordsStay);
+  WordEncoder words = tokenizer.words();
   tokenizer.append(text, special, words, ids);
   return ids;
 }
@@ -63,7 +53,7 @@ template <typename Of>
 class WordsOfTexts final : public TextEncoder {
  public:
   WordsOfTexts(const Of& tokenizer, SpecialTexts special)
-      : tokenizer_(tokenizer), special_(special), words_(tokenizer.words(false)) {}
+      : tokenizer_(tokenizer), special_(special), words_(tokenizer.words()) {}
   void append(std::string_view text, std::vector<i32>& ids) override {
     tokenizer_.append(text, special_, words_, ids);
   }

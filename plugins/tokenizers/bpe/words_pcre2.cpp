@@ -1,3 +1,4 @@
+#include "ascii_words.hpp"
 #include "pcre2_code.hpp"
 #include "tessera/error.hpp"
 #include "unicode.hpp"
@@ -31,12 +32,15 @@ void Words::for_each(std::string_view text,
   // Runs of characters and runs of other bytes, in turn: PCRE2 need not check what it matches.
   for_runs(text, [&](std::string_view run, bool characters) {
     if (!characters) return take(run);
-    // The pattern matches at each character.
-    for (std::size_t begin = 0; begin < run.size(); begin = match.end()) {
-      require(match.search(run, begin) && match.end() > begin,
-              "tokenizer: no word begins at byte {}",
-              begin);
-      take(run.substr(begin, match.end() - begin));
+    for (std::size_t begin = 0, end = 0; begin < run.size(); begin = end) {
+      end = ascii_word_end(run, begin);
+      if (end == 0) {  // the pattern matches at each character
+        require(match.search(run, begin) && match.end() > begin,
+                "tokenizer: no word begins at byte {}",
+                begin);
+        end = match.end();
+      }
+      take(run.substr(begin, end - begin));
     }
   });
 }

@@ -201,13 +201,26 @@ void embedding_weight(benchmark::State& state) {
 
 struct AttentionCase {
   double dropout = 0;
-  i64 batch = kBatch, window = 0;
+  i64 batch = kBatch, window = 0, documents = 0;  // in the last sample; earlier ones have one
 };
-constexpr AttentionCase kLong{.batch = 1}, kWindow{.batch = 1, .window = 256};
+constexpr AttentionCase kLong{.batch = 1}, kWindow{.batch = 1, .window = 256},
+    kDocuments{.batch = 1, .documents = 8}, kUneven{.batch = 2, .documents = 8};
+
+/// The first or the last position of each query's document. Those of a sample are equally long.
+Tensor limits(const AttentionCase& c, bool last) {
+  std::vector<double> positions;
+  const i64 sequence = kRows / c.batch;
+  for (i64 row = 0; row < kRows; ++row) {
+    const i64 length = row / sequence == c.batch - 1 ? sequence / c.documents : sequence;
+    const i64 first = row % sequence / length * length;
+    positions.push_back(static_cast<double>(last ? first + length - 1 : first));
+  }
+  return Bench::get().values({c.batch, sequence}, DType::i32, positions);
+}
 
 struct AttentionTensors {
   i64 batch;
-  Tensor qkv, gradients, rows, out, lse, grad;
+  Tensor qkv, gradients, rows, out, lse, grad, first, last;
   AttentionArgs forward;
   explicit AttentionTensors(Bench& b, const AttentionCase& c)
       : batch(c.batch),
@@ -230,6 +243,11 @@ struct AttentionTensors {
     forward.spec.window = c.window;
     forward.spec.dropout = c.dropout;
     forward.spec.key = 11;
+    if (c.documents == 0) return;
+    first = limits(c, false);
+    last = limits(c, true);
+    forward.first = first.arg();
+    forward.last = last.arg();
   }
   /// The [b, s, heads, d] view of a part of packed projections.
   TensorArg section(const Tensor& packed, i64 part) const {
@@ -261,8 +279,8 @@ void attention_backward(benchmark::State& state, const AttentionCase& c) {
                              f.k,
                              f.v,
                              f.row_ids,
-                             {},
-                             {},
+                             f.first,
+                             f.last,
                              f.out,
                              f.lse,
                              t.section(t.grad, 0),
@@ -395,8 +413,12 @@ void add_all() {
         (std::string("whole_cross_entropy") + name).c_str(),
         [=](benchmark::State& state) { cross_entropy_at_once(state, rows, vocabulary); });
   }
-  const std::pair<const char*, AttentionCase> kAttention[] = {
-      {"", {}}, {"/dropout", {.dropout = 0.1}}, {"/2048", kLong}, {"/2048/window", kWindow}};
+  const std::pair<const char*, AttentionCase> kAttention[] = {{"", {}},
+                                                              {"/dropout", {.dropout = 0.1}},
+                                                              {"/2048", kLong},
+                                                              {"/2048/window", kWindow},
+                                                              {"/2048/documents", kDocuments},
+                                                              {"/1024/uneven", kUneven}};
   for (const auto& [suffix, c] : kAttention) {
     benchmark::RegisterBenchmark((std::string("attention") + suffix).c_str(),
                                  [c = c](benchmark::State& state) { attention(state, c); });
