@@ -53,6 +53,10 @@ std::string tokenizer_of(const std::string& prefix, u64 index_hash) {
   });
 }
 
+// Of smaller files all is soon wanted, so that the system may read ahead: from a disk, the first
+// samples of an epoch took a ninth of the time.
+constexpr std::size_t kSoonRead = std::size_t{256} << 20;
+
 u64 hash_of(u64 index_hash, std::string_view data) {
   constexpr std::size_t kBlocks = 1024, kBlock = 4096;
   const std::array<u64, 2> head = {index_hash, data.size()};
@@ -90,7 +94,7 @@ TokenFile::TokenFile(const std::string& prefix, std::string_view key, Access acc
   const auto advise = [&](int advice) {
     if (!data.empty()) ::madvise(const_cast<char*>(data.data()), data.size(), advice);
   };
-  advise(MADV_RANDOM);
+  if (data.size() > kSoonRead) advise(MADV_RANDOM);
   const u64 index_hash = hash64(index_file_.text());
   tokenizer_ = tokenizer_of(prefix, index_hash);
   hash_ = hash_of(index_hash, data);

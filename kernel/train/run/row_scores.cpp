@@ -16,6 +16,7 @@ RowScores::RowScores(PlacedModel& model, const Dataset& dataset)
               *model.rank().mesh,
               *model.rank().device,
               microbatches_),
+      scored_(model.parts(), inputs_.reader(), *model.rank().device),
       executor_(model.chunks(), model.parts(), nullptr, *model.rank().mesh, model.boundaries()),
       plan_(model.plan(microbatches_, false)) {}
 
@@ -34,17 +35,21 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
   const StepInputs::Request next = request(from + microbatches_);
   inputs_.upload(cx, request(from), begin + samples_ < count ? &next : nullptr, 0);
   std::vector<double> values(static_cast<std::size_t>(samples_ * length_ * 2), 0);
-  const auto load = [&](Context&, int microbatch, Bundle& bundle) {
+  const auto load = [&](Context& c, int microbatch, Bundle& bundle) {
     inputs_.load(microbatch, bundle);
+    scored_.choose(c, bundle);
   };
-  executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle&) {
-    const std::vector<double> own = sums_.take(c, batch.rows());
+  executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle& bundle) {
+    const std::vector<i64> rows = scored_.of(bundle);
+    const std::vector<double> own = sums_.take(c, static_cast<i64>(rows.size()));
     if (!mesh.first(Axis::tensor)) return;  // the others have the same
     const i64 sample = (microbatch * mesh.size(Axis::data) + mesh.coordinate(Axis::data)) * micro;
-    for (i64 row = 0; row < batch.rows(); ++row) {
+    auto from = own.begin();
+    for (const i64 row : rows) {
       const i64 at = inputs_.reader().position(row % local);
       const i64 to = ((sample + row / local) * length_ + at) * 2;
-      std::copy_n(own.begin() + row * 2, 2, values.begin() + to);
+      std::copy_n(from, 2, values.begin() + to);
+      from += 2;
     }
   });
   if (mesh.world_size() == 1) return values;

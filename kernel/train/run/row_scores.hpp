@@ -4,6 +4,7 @@
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/row_sums.hpp"
+#include "kernel/train/run/scored_rows.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 
 namespace tessera {
@@ -19,7 +20,7 @@ class RowScores {
   /// schedules are known to take those.
   i64 round() const { return samples_; }
   /// Calls take(sample, row, sum, target) for each row of ordinals [first, first + count) of a set:
-  /// see RowSums. All ranks call it.
+  /// see RowSums; of rows without a loss these or zeros. All ranks call it.
   template <class Take>
   void for_each_row(SampleSet set, i64 first, i64 count, Take&& take) {
     for (i64 begin = 0; begin < count; begin += samples_) {
@@ -41,6 +42,7 @@ class RowScores {
   i64 length_, samples_;
   RowSums sums_;
   StepInputs inputs_;
+  ScoredRows scored_;
   Executor executor_;
   Plan plan_;
 };

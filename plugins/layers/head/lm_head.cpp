@@ -9,7 +9,9 @@ namespace tessera {
 
 /// Final norm, logits over the vocabulary cut over the tensor group, and the mean cross entropy
 /// against the slots "targets" (i64 [n]) and "loss_mask" (u8 [n]). Without targets (generation) it
-/// leaves this rank's logits [n, vocabulary / t] in the slot "logits".
+/// leaves this rank's logits [n, vocabulary / t] in the slot "logits". An evaluation that wants the
+/// loss of some rows only says which in "scored_rows" (i64 [m]), with "scored_targets" and
+/// "scored_mask" of these: there are no logits of others then.
 ///
 /// With `ahead` its targets are so many positions later, and its loss, times `factor`, is an
 /// auxiliary one that the metric "mtp" shows: a mean over the rows that have such a target.
@@ -53,6 +55,9 @@ class LmHead final : public Layer {
         targets_(build.slot(later_input("targets", config.ahead))),
         mask_(build.slot(later_input("loss_mask", config.ahead))),
         logits_(build.slot(Model::kLogitsSlot)),
+        scored_rows_(build.slot("scored_rows")),
+        scored_targets_(build.slot("scored_targets")),
+        scored_mask_(build.slot("scored_mask")),
         loss_(loss_of(config.ahead, build)),
         factor_(config.factor),
         keep_hidden_(config.keep_hidden),
@@ -73,25 +78,37 @@ class LmHead final : public Layer {
     return {{.scope = "head", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = keep_hidden_ && cx.training() ? x : Tensor();
+               if (bundle[scored_rows_].defined()) return score_some(cx, x, bundle);
                Tensor logits = region_.column(cx, x, *weight_, nullptr);
                if (!bundle[targets_].defined()) {
                  bundle[logits_] = logits;
                  return;
                }
-               ops::add_cross_entropy(cx,
-                                      loss_,
-                                      std::move(logits),
-                                      bundle[targets_],
-                                      bundle[mask_],
-                                      first_,
-                                      valid_,
-                                      region_.group(),
-                                      region_.name(),
-                                      factor_);
+               add_loss(cx, std::move(logits), bundle[targets_], bundle[mask_]);
              }}};
   }
 
  private:
+  void score_some(Context& cx, const Tensor& x, Bundle& bundle) const {
+    const Tensor all = region_.enter(cx, x);
+    const Tensor some = ops::run(cx, EmbeddingArgs{bundle[scored_rows_].arg(), all.arg(), {}})[0];
+    Tensor logits = ops::linear(cx, some, *weight_, nullptr);
+    add_loss(cx, std::move(logits), bundle[scored_targets_], bundle[scored_mask_]);
+  }
+
+  void add_loss(Context& cx, Tensor logits, const Tensor& targets, const Tensor& mask) const {
+    ops::add_cross_entropy(cx,
+                           loss_,
+                           std::move(logits),
+                           targets,
+                           mask,
+                           first_,
+                           valid_,
+                           region_.group(),
+                           region_.name(),
+                           factor_);
+  }
+
   // Each depth is a mean over its own rows, so each is a term; together they are one metric.
   static LossTerm loss_of(i64 ahead, BuildContext& build) {
     if (ahead == 0) return build.loss({.name = "lm"});
@@ -102,7 +119,7 @@ class LmHead final : public Layer {
   }
 
   TensorRegion region_;
-  Slot hidden_, targets_, mask_, logits_;
+  Slot hidden_, targets_, mask_, logits_, scored_rows_, scored_targets_, scored_mask_;
   LossTerm loss_;
   double factor_;
   bool keep_hidden_;
