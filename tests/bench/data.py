@@ -3,11 +3,14 @@
 
     tests/bench/data.py --only encode --lines python.jsonl
     tests/bench/data.py --only files --megatron DIR --vocab FILE --merges FILE
-    tests/bench/data.py --only minhash
+    tests/bench/data.py --only minhash --only samples --only attention --only step
+    tests/bench/data.py --only wikitext
 
 encode: GPT-2's ids against `tokenizers` and `tiktoken`. files: documents to token files against
 Megatron-LM's preprocess_data.py. minhash: near duplicates against datasketch. samples:
-samples of `indexed` against Megatron-Core's GPTDataset.
+those of `indexed` against Megatron-Core's GPTDataset. attention: of 8 documents, and in a window,
+against all keys. step: with `indexed` against constant tokens. wikitext: windows that overlap
+against PyTorch.
 
 DIR is a checkout of Megatron-LM, tag v2.6, the last whose script needs no more than PyTorch and
 three small packages; FILEs are GPT-2's vocabulary and merges. --lines is JSONL as
@@ -21,11 +24,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from corpus import attention, encode, files, minhash, samples, wikitext
+from corpus import attention, encode, files, minhash, samples, step, wikitext
 from processes import ROOT
 
 PARTS = {"attention": attention, "encode": encode, "files": files, "minhash": minhash,
-         "samples": samples, "wikitext": wikitext}
+         "samples": samples, "step": step, "wikitext": wikitext}
 
 
 def main():

@@ -285,6 +285,8 @@ inline i64 slots_for(i64 units, const Sizes& size) {
 }
 
 /// Calls unit(index, scratch) for every unit on slots_for threads, each with scratch of its own.
+/// Threads take turns, so that each has heads of every sample: how much is visible differs by
+/// sample where documents are apart.
 template <class Unit>
 inline void for_units(
     i64 units, const Sizes& size, float* scratch, i64 scratch_floats, Unit&& unit) {
@@ -292,9 +294,7 @@ inline void for_units(
   parallel_for(slots, 1, [&](i64 begin, i64 end) {
     const TileScope tiles;
     for (i64 slot = begin; slot < end; ++slot) {
-      for (i64 i = units * slot / slots; i < units * (slot + 1) / slots; ++i) {
-        unit(i, scratch + slot * scratch_floats);
-      }
+      for (i64 i = slot; i < units; i += slots) unit(i, scratch + slot * scratch_floats);
     }
   });
 }
