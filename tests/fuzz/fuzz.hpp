@@ -18,6 +18,12 @@ struct Target {
 /// All targets, in the order in which they are documented.
 std::vector<Target> targets();
 
+/// Those of files of tokenizers.
+std::vector<Target> tokenizer_targets();
+
+/// Something within itself, `times` over.
+std::string nested(const std::string& open, const std::string& close, int times);
+
 /// Ends the program with the text: a parser took something that it should not have taken.
 [[noreturn]] void finding(const std::string& what);
 

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "common/sentencepiece_files.hpp"
 #include "fuzz/fuzz.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/index.hpp"
@@ -25,10 +24,6 @@
 #include "kernel/data/text_check.hpp"
 #include "kernel/model/layout_string.hpp"
 #include "kernel/plugin/library_file.hpp"
-#include "plugins/tokenizers/bpe/tokenizer_file.hpp"
-#include "plugins/tokenizers/bpe/vocabulary.hpp"
-#include "plugins/tokenizers/sentencepiece/model_file.hpp"
-#include "plugins/tokenizers/sentencepiece/processor.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/parse_json.hpp"
@@ -59,15 +54,6 @@ class MemoryFile {
  private:
   int descriptor_;
 };
-
-// Something within itself, `times` over.
-std::string nested(const std::string& open, const std::string& close, int times) {
-  std::string text;
-  for (int i = 0; i < times; ++i) text += open;
-  text += '1';
-  for (int i = 0; i < times; ++i) text += close;
-  return text;
-}
 
 // --- safetensors ---
 
@@ -221,70 +207,6 @@ Target foreign_model() {
            "\\u0000"},
           read_foreign_model,
           {"{\"a\":" + nested("[", "]", 100'000) + "}" + std::string(kNextFile) + map}};
-}
-
-// --- tokenizer.json ---
-
-void read_tokenizer_json(const std::string& input) {
-  const TokenizerFile file = parse_tokenizer(input, "tokenizer.json");
-  const Vocabulary vocabulary(file.bpe, file.bpe.added, VocabularyKind::as_written);
-  if (vocabulary.size() < static_cast<i64>(file.bpe.tokens.size())) finding("tokens are lost");
-  for (const SplitStep& step : file.pre_tokenizer) pcre2_pattern(step.pattern);
-  for (const NormalizerStep& step : file.normalizer) pcre2_pattern(step.pattern);
-}
-
-Target tokenizer_json() {
-  const std::string begin =
-      R"({"version":"1.0","added_tokens":[{"id":3,"content":"<s>","special":true,)"
-      R"("single_word":false,"lstrip":false,"rstrip":true,"normalized":false}],"normalizer":)"
-      R"({"type":"Replace","pattern":{"String":" "},"content":"_"},"pre_tokenizer":)";
-  const std::string end =
-      R"(,"decoder":{"type":"Strip","content":" ","start":1,"stop":0},"model":{"type":"BPE",)"
-      R"("unk_token":null,"vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"],"a b"]}})";
-  const std::string split =
-      R"/({"type":"Split","pattern":{"Regex":"(?i:a{,3})|[^\\s\\p{L}\\x{41}]?\\b\\u00e9(?!b)"},)/"
-      R"("behavior":"Isolated","invert":false})";
-  return {"tokenizer",
-          {begin + R"({"type":"Sequence","pretokenizers":[)" + split + "]}" + end,
-           begin + R"({"type":"ByteLevel","add_prefix_space":true})" + end,
-           begin + R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})" + end},
-          {"{", "}", "[", "]", "\\\\", "(?", "{2}", "\"type\":", "null", "-1", "\"Sequence\""},
-          read_tokenizer_json,
-          {begin + nested(R"({"type":"Sequence","pretokenizers":[)", "]}", 100'000) + end,
-           begin + "null" + R"(,"model":{"vocab":{"a":2147483647},"merges":[]}})"}};
-}
-
-// --- a model of SentencePiece ---
-
-void read_sentencepiece(const std::string& input) {
-  const ModelFile file = parse_model(input, "tokenizer.model");
-  if (file.pieces.empty()) finding("a model without tokens");
-#ifdef FUZZ_SENTENCEPIECE
-  const Processor library(file);
-  std::vector<i32> ids;
-  library.encode("ab Aab<s> \xC3\xA9\xFF b", ids);
-  for (const i32 id : ids) {
-    if (id < 0 || id >= library.size()) finding("a token that the model has not");
-  }
-  library.decode(ids);
-#endif
-}
-
-Target sentencepiece() {
-  testing::SentencePieceFile file;
-  const std::string space = "\xE2\x96\x81";
-  for (const char* text : {"a", "b", "ab"}) file.add(text, -1);
-  file.add(space, -2);
-  file.add(space + "a", -3);
-  file.add("<u>", 0, testing::SentencePieceFile::user_defined);
-  testing::SentencePieceFile mapped = file, bytes = file, unigram = file;
-  mapped.char_map = testing::SentencePieceFile::small_letters();
-  bytes.add_bytes();
-  unigram.model_type = 1;
-  return {"sentencepiece",
-          {file.text(), mapped.text(), bytes.text(), unigram.text()},
-          {"<s>", "\x0A", "\x12", "\x1A", "\x08", "\x15", space, "\x18\x06", "<0x41>"},
-          read_sentencepiece};
 }
 
 // --- TOML ---
@@ -578,22 +500,31 @@ Target zstd() {
 
 }  // namespace
 
+std::string nested(const std::string& open, const std::string& close, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += open;
+  text += '1';
+  for (int i = 0; i < times; ++i) text += close;
+  return text;
+}
+
 std::vector<Target> targets() {
-  return {safetensors(),
-          index(),
-          foreign_model(),
-          tokenizer_json(),
-          sentencepiece(),
-          toml_value(),
-          toml_file(),
-          layout(),
-          wire(),
-          library(),
-          token_index(),
-          json_document("json_document", "", read_json_document),
-          json_document("mended_json", "\xFF\\ud800", read_mended_json),
-          gzip(),
-          zstd()};
+  std::vector<Target> all = {safetensors(), index(), foreign_model()};
+  for (Target& target : tokenizer_targets()) all.push_back(std::move(target));
+  for (Target& target :
+       std::vector<Target>{toml_value(),
+                           toml_file(),
+                           layout(),
+                           wire(),
+                           library(),
+                           token_index(),
+                           json_document("json_document", "", read_json_document),
+                           json_document("mended_json", "\xFF\\ud800", read_mended_json),
+                           gzip(),
+                           zstd()}) {
+    all.push_back(std::move(target));
+  }
+  return all;
 }
 
 }  // namespace tessera::fuzz

@@ -7,6 +7,7 @@ Tessera; it is given the tokenizer.json that `tokenizers` saves. What Unicode ha
 PCRE2's tables were made is left out.
 """
 
+import functools
 import json
 import os
 import random
@@ -36,10 +37,10 @@ ROUNDS = int(os.environ.get("TESSERA_TEST_ROUNDS", "3000"))
 EVERY = 100_000  # rounds with which every code point is compared
 
 
-def answers(program, folder, many, *how):
+def answers(program, folder, many, *how, kind="huggingface"):
     """Ids and decoded bytes of each text, by token_server."""
     keys = f"path = {json.dumps(str(folder))}"
-    words = [program.parents[1] / "tests/token_server", "huggingface", keys, *how]
+    words = [program.parents[1] / "tests/token_server", kind, keys, *how]
     lines = "".join(text.encode().hex() + "\n" for text in many)
     result = subprocess.run(words, input=lines, capture_output=True, text=True)
     if result.returncode != 0:
@@ -110,6 +111,45 @@ def no_bytes(fuse):
     return trained(tokenizer, special=["<unk>"], size=300)
 
 
+ROLES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def bert(**how):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(**how)
+    tokenizer.pre_tokenizer = cuts.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=1200, special_tokens=ROLES, show_progress=False)
+    corpus = [path.read_text() for path in sorted(ROOT.glob("*/README.md"))]
+    tokenizer.train_from_iterator(corpus + ["naïve café Ünïcödé 漢字かな 0123456789"], trainer)
+    return tokenizer
+
+
+def as_bert(code):
+    """Does `tokenizers`, whose kinds of characters are of Unicode 8, take one as BERT does, which
+    asks Python? And one block of CJK begins at another place there."""
+    c, kind = chr(code), unicodedata.category(chr(code))
+    if 0x2B820 <= code < 0x2B920:
+        return False
+    flags = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+             "lowercase": False}
+    clean = normalizers.BertNormalizer(**flags | {"clean_text": True}).normalize_str(f"a{c}a")
+    strip = normalizers.BertNormalizer(**flags | {"strip_accents": True}).normalize_str(f"a{c}a")
+    words = len(cuts.BertPreTokenizer().pre_tokenize_str(f"a{c}a"))
+    bare = "".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn")
+    mark = kind[0] == "P" or (code < 128 and kind[0] == "S")
+    gone = code == 0xFFFD or (kind[0] == "C" and c not in "\t\n\r")
+    return ((clean == "aa") == gone and strip == f"a{bare}a"
+            and words == (3 if mark else 2 if c.isspace() and not 0x1C <= code < 0x20 else 1))
+
+
+@functools.cache
+def taken_otherwise():
+    return {code for code in assigned() if not as_bert(code)}
+
+
 def flags():
     cut = [cuts.Split(Regex(LLAMA_3), "isolated"), cuts.ByteLevel(False, True, False)]
     tokenizer = byte_level(cuts.Sequence(cut), normalizers.Lowercase())
@@ -152,6 +192,9 @@ def forms():
     yield "unknown", no_bytes(False)
     yield "fused", no_bytes(True)
     yield "flags", flags()
+    yield "BERT", bert()
+    yield "BERT, cased", bert(lowercase=False)
+    yield "BERT, accents", bert(strip_accents=False)
     for behavior in ["removed", "merged_with_previous", "merged_with_next", "contiguous"]:
         yield behavior, delimiters(behavior, False)
         yield f"{behavior}, inverted", delimiters(behavior, True)
@@ -194,6 +237,11 @@ def decoded_alike(back, expected):
 
 def known_there(name, tokenizer, many):
     """Texts whose normal form is Python's: the tables of `tokenizers` are of Unicode 10."""
+    if name.startswith("BERT"):
+        other = taken_otherwise()
+        if not 0 < len(other) < 1000:
+            raise Failed(f"{name}: {len(other)} characters are taken otherwise")
+        return [text for text in many if other.isdisjoint(map(ord, text))]
     if name not in ("NFC", "NFD", "NFKC", "NFKD"):
         return many
     form = tokenizer.normalizer.normalize_str
@@ -222,6 +270,11 @@ def compare(name, tokenizer, program, folder, many):
     for text, one, (ids, _) in zip(many, split, answers(program, folder, many, "--text")):
         if ids != one.ids:
             wrong.append("as text, " + differs(text, ids, one.ids))
+    if name == "BERT":
+        names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        (folder / "vocab.txt").write_text("".join(token + "\n" for token, _ in names))
+        if answers(program, folder, many, kind="wordpiece") != ours:
+            wrong.append("wordpiece: vocab.txt gives others than tokenizer.json")
     if wrong:
         raise Failed("\n  ".join([f"{name}: {len(wrong)} of {len(many)} texts differ", *wrong[:8]]))
     return sum(len(one.ids) for one in theirs), len(many)

@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "tokenizer_file.hpp"
 #include "vocabulary.hpp"
 
 namespace tessera {
@@ -14,6 +16,7 @@ struct BpeRules {
   bool fuse_unknown = false;   ///< neighbours without a token are one unknown token
   bool whole_words = false;    ///< a word that is a token is that token, whatever merges make
   i32 unknown = -1;            ///< token of what has no other; -1: it is left out
+  std::optional<PieceRules> pieces = {};  ///< a word is cut by them, and not merged
 };
 
 /// The tokens of single bytes or characters, before any are merged.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "bert_text.hpp"
 #include "named_text.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
@@ -39,7 +40,12 @@ BpeRules rules_of(const TokenizerFile& file, const Vocabulary& vocabulary, bool 
   BpeRules rules{.bytes = bytes,
                  .byte_fallback = file.byte_fallback,
                  .fuse_unknown = file.fuse_unknown,
-                 .whole_words = file.whole_words};
+                 .whole_words = file.whole_words,
+                 .pieces = file.pieces};
+  if (file.pieces && bytes) {
+    fail_config("tokenizer.path: {}: pre_tokenizer ByteLevel is not known with model WordPiece",
+                file.bpe.file);
+  }
   bool complete = bytes || file.byte_fallback;
   for (unsigned byte = 0; byte < 256; ++byte) {
     complete = complete && (bytes ? vocabulary.of_byte(static_cast<unsigned char>(byte)) >= 0
@@ -64,11 +70,16 @@ std::string written(const PatternText& pattern) {
 }
 
 // The token that the files beside tokenizer.json name as `key`.
-std::optional<i32> named_token(const HuggingFaceTokenizer::Config& config,
-                               const TokenizerFile& file,
+std::optional<i32> named_token(const TokenizerFile& file,
                                const Vocabulary& vocabulary,
+                               bool all,
                                const char* key) {
-  const NamedText named = named_text(fs::path(file.bpe.file).parent_path(), key);
+  NamedText named = named_text(fs::path(file.bpe.file).parent_path(), key);
+  if (!named.said && file.pieces) {
+    const auto usual = std::ranges::find(kBertRoles, std::string_view(key), &BertRole::key);
+    if (usual == std::end(kBertRoles) || vocabulary.find(usual->text) < 0) return std::nullopt;
+    named.text = usual->text;
+  }
   if (!named.text) return std::nullopt;
   const auto added = std::ranges::find(file.bpe.added, *named.text, &AddedToken::text);
   if (added != file.bpe.added.end()) return static_cast<i32>(added->id);
@@ -77,7 +88,7 @@ std::optional<i32> named_token(const HuggingFaceTokenizer::Config& config,
               file.bpe.file,
               key,
               quote(*named.text),
-              config.most_tokens ? " below tokenizer.most_tokens" : "");
+              all ? "" : " below tokenizer.most_tokens");
   return std::nullopt;
 }
 
@@ -89,6 +100,9 @@ std::string meaning(const TokenizerFile& file, const BpeRules& rules) {
                                 rules.fuse_unknown,
                                 rules.whole_words,
                                 rules.unknown);
+  if (file.pieces) {
+    all += fmt::format("pieces {} {}\n", file.pieces->most_characters, file.pieces->prefix);
+  }
   for (const AddedToken& token : file.bpe.added) {
     all += fmt::format("token {} {} {} {} {} {} {}\n",
                        token.id,
@@ -123,7 +137,9 @@ std::string meaning(const TokenizerFile& file, const BpeRules& rules) {
 }  // namespace
 
 void HuggingFaceTokenizer::Config::describe(Schema<Config>& s) {
-  s.field("path", &Config::path, "a tokenizer.json of a BPE model, or the folder that has it")
+  s.field("path",
+          &Config::path,
+          "a tokenizer.json of a BPE or WordPiece model, or the folder that has it")
       .is_path()
       .required();
   s.field("most_tokens",
@@ -136,13 +152,18 @@ void HuggingFaceTokenizer::Config::describe(Schema<Config>& s) {
 }
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, TokenizerArguments&)
-    : HuggingFaceTokenizer(config, file_of(config)) {}
+    : HuggingFaceTokenizer(file_of(config), !config.most_tokens) {}
 
-HuggingFaceTokenizer::HuggingFaceTokenizer(const Config& config, const TokenizerFile& file)
+HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file, bool all)
     : HuggingFaceTokenizer(file) {
-  special_ids_.bos = named_token(config, file, vocabulary_, "bos_token");
-  special_ids_.eod = named_token(config, file, vocabulary_, "eos_token");
-  special_ids_.pad = named_token(config, file, vocabulary_, "pad_token");
+  for (const auto& [role, key] : {std::pair{&special_ids_.bos, "bos_token"},
+                                  {&special_ids_.eod, "eos_token"},
+                                  {&special_ids_.pad, "pad_token"},
+                                  {&special_ids_.cls, "cls_token"},
+                                  {&special_ids_.sep, "sep_token"},
+                                  {&special_ids_.mask, "mask_token"}}) {
+    *role = named_token(file, vocabulary_, all, key);
+  }
   if (rules_.unknown >= 0) special_ids_.unk = rules_.unknown;
   if (special_ids_.eod) special_ids_.eos = {*special_ids_.eod};
 }
@@ -156,7 +177,8 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
       first_symbols_(vocabulary_, rules_),
       as_written_(looked_for(file, false)),
       normalized_(looked_for(file, true)),
-      fingerprint_(fmt::format("huggingface: {} tokens, {:016x}",
+      fingerprint_(fmt::format("{}: {} tokens, {:016x}",
+                               file.pieces ? "wordpiece" : "huggingface",
                                vocabulary_.size(),
                                hash64(meaning(file, rules_), vocabulary_.hash()))) {
   for (const AddedToken& token : looked_for(file, true)) {
@@ -208,7 +230,8 @@ std::string HuggingFaceTokenizer::do_decode(const std::vector<i32>& ids) const {
   std::vector<std::string> tokens;
   for (const i32 id : ids) {
     require(id >= 0 && id < vocabulary_.size(),
-            "tokenizer huggingface: the ids are 0 to {}, not {}",
+            "tokenizer {}: the ids are 0 to {}, not {}",
+            rules_.pieces ? "wordpiece" : "huggingface",
             vocabulary_.size() - 1,
             id);
     const auto changed = as_found_.find(id);

@@ -20,7 +20,7 @@ namespace tessera {
 /// The tokens that the package tokenizers of Hugging Face makes by a tokenizer.json, with nothing
 /// put around a text. Bytes that are no UTF-8, which that package does not take, stand between the
 /// texts before and after them.
-class HuggingFaceTokenizer final : public Tokenizer {
+class HuggingFaceTokenizer : public Tokenizer {
  public:
   struct Config {
     std::string path;
@@ -29,6 +29,9 @@ class HuggingFaceTokenizer final : public Tokenizer {
   };
   HuggingFaceTokenizer(const Config& config, TokenizerArguments&);
   explicit HuggingFaceTokenizer(const TokenizerFile& file);
+  /// And with the roles that the files beside it give to tokens. `all`: added tokens of the file
+  /// were not left out.
+  HuggingFaceTokenizer(const TokenizerFile& file, bool all);
 
   i64 do_vocabulary() const override { return vocabulary_.size(); }
   std::string do_fingerprint() const override { return fingerprint_; }
@@ -54,7 +57,6 @@ class HuggingFaceTokenizer final : public Tokenizer {
               std::vector<i32>& ids) const;
 
  private:
-  HuggingFaceTokenizer(const Config& config, const TokenizerFile& file);
   std::vector<AddedToken> looked_for(const TokenizerFile& file, bool normalized) const;
 
   ByteAlphabet alphabet_;

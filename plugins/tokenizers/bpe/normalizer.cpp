@@ -1,5 +1,6 @@
 #include "normalizer.hpp"
 
+#include "bert_text.hpp"
 #include "tessera/error.hpp"
 #include "unicode.hpp"
 
@@ -44,6 +45,15 @@ std::string Normalizer::operator()(std::string_view text) const {
         break;
       case NormalizerStep::Kind::lowercase:
         made = lower_case(made);
+        break;
+      case NormalizerStep::Kind::clean:
+        made = cleaned(made);
+        break;
+      case NormalizerStep::Kind::space_ideographs:
+        made = with_spaced_ideographs(made);
+        break;
+      case NormalizerStep::Kind::strip_marks:
+        made = without_marks(made);
         break;
       case NormalizerStep::Kind::prepend:
         if (!made.empty()) made.insert(0, step.text);

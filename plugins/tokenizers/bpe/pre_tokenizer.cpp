@@ -1,6 +1,7 @@
 #include "pre_tokenizer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "part_merger.hpp"
 #include "unicode.hpp"
@@ -9,6 +10,17 @@ namespace tessera {
 
 using Kind = SplitStep::Kind;
 using Prefix = SplitStep::Prefix;
+
+namespace {
+
+// Characters that cut a text, and how.
+std::pair<bool (*)(const Character&), Delimiter> delimiter_of(const SplitStep& step) {
+  if (step.kind == Kind::white_space) return {is_white_space, step.behavior};
+  if (step.kind == Kind::punctuation) return {is_punctuation, step.behavior};
+  return {is_number, step.each ? Delimiter::isolated : Delimiter::contiguous};
+}
+
+}  // namespace
 
 PreTokenizer::PreTokenizer(const std::vector<SplitStep>& steps, const ByteAlphabet& alphabet)
     : alphabet_(alphabet) {
@@ -59,14 +71,15 @@ void PreTokenizer::cut_matches(std::size_t at, Piece piece, const Take& take) co
     });
     return parts.finish();
   }
-  PartMerger parts(piece.text, step.each ? Delimiter::isolated : Delimiter::contiguous, next);
+  const auto [cuts, behavior] = delimiter_of(step);
+  PartMerger parts(piece.text, behavior, next);
   std::size_t done = 0, end = 0;
   const auto before = [&] {
     if (end > done) parts.add(piece.text.substr(done, end - done), false);
   };
   while (end < piece.text.size()) {
     const Character character = first_character(piece.text.substr(end));
-    if (is_number(character)) {
+    if (cuts(character)) {
       before();
       parts.add(piece.text.substr(end, character.size), true);
       done = end + character.size;

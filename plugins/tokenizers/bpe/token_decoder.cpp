@@ -62,6 +62,29 @@ std::string with_spaces(std::string_view token, const std::string& sign, bool ke
   return made;
 }
 
+// As the library transformers joins the words of BERT: what it writes is nearer to a text.
+std::string cleaned_up(std::string token) {
+  static const std::pair<std::string_view, std::string_view> kChanges[] = {
+      {" .", "."},
+      {" ?", "?"},
+      {" !", "!"},
+      {" ,", ","},
+      {" ' ", "'"},
+      {" n't", "n't"},
+      {" 'm", "'m"},
+      {" do not", " don't"},
+      {" 's", "'s"},
+      {" 've", "'ve"},
+      {" 're", "'re"},
+  };
+  for (const auto& [from, to] : kChanges) {
+    for (std::size_t at = 0; (at = token.find(from, at)) != token.npos; at += to.size()) {
+      token.replace(at, from.size(), to);
+    }
+  }
+  return token;
+}
+
 // A pattern looks at UTF-8 only; other bytes stay.
 std::string replaced_in(std::string_view token, const Pattern& pattern, const std::string& by) {
   std::string made;
@@ -107,6 +130,16 @@ void TokenDecoder::apply(const Step& step, Tokens& tokens) const {
     case DecoderStep::Kind::metaspace:
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         tokens[i] = with_spaces(tokens[i], what.text, i > 0 || what.keeps_spaces);
+      }
+      break;
+    case DecoderStep::Kind::word_piece:
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        std::string& token = tokens[i];
+        if (i > 0) {
+          const bool within = token.starts_with(what.text);
+          token = within ? token.substr(what.text.size()) : " " + token;
+        }
+        if (what.clean_up) token = cleaned_up(std::move(token));
       }
       break;
   }

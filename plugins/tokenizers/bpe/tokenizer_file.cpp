@@ -52,7 +52,18 @@ void read_merges(const JsonPart& merges, BpeFiles& files) {
   }
 }
 
+void read_word_piece(const JsonPart& model, TokenizerFile& file) {
+  model.only(
+      {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  file.unknown = model["unk_token"].text();
+  file.pieces.emplace();
+  file.pieces->prefix = model["continuing_subword_prefix"].text();
+  file.pieces->most_characters = model["max_input_chars_per_word"].integer();
+  read_tokens(model["vocab"], file.bpe);
+}
+
 void read_model(const JsonPart& model, TokenizerFile& file) {
+  if (model["type"].json() == nlohmann::json("WordPiece")) return read_word_piece(model, file);
   model.only({"type",
               "dropout",
               "unk_token",

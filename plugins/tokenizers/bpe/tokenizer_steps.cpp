@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "bert_text.hpp"
 #include "tessera/error.hpp"
 #include "unicode.hpp"
 
@@ -36,6 +37,17 @@ PatternText pattern_of(const JsonPart& part) {
   const JsonPart said = part[regex ? "Regex" : "String"];
   if (!regex && !part["Regex"].is_null()) part.refuse("has both String and Regex");
   return {said.text(), regex, said.place()};
+}
+
+// Which is several of ours, one after the other.
+std::vector<NormalizerStep> bert_normalizer(const JsonPart& part) {
+  part.only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  require_categories(part.place());
+  const bool lowercase = part["lowercase"].flag(true);
+  return bert_steps({.clean = part["clean_text"].flag(true),
+                     .space_ideographs = part["handle_chinese_chars"].flag(true),
+                     .strip_accents = part["strip_accents"].flag(lowercase),
+                     .lowercase = lowercase});
 }
 
 NormalizerStep normalizer_step(const JsonPart& part, const JsonPart& type) {
@@ -113,6 +125,15 @@ SplitStep split_step(const JsonPart& part, const JsonPart& type) {
     step.each = part["individual_digits"].flag();
   } else if (name == "Metaspace") {
     step = metaspace_of(part);
+  } else if (name == "WhitespaceSplit") {
+    part.only({"type"});
+    step.kind = Kind::white_space;
+    step.behavior = Delimiter::removed;
+  } else if (name == "Punctuation") {
+    part.only({"type", "behavior"});
+    require_categories(part.place());
+    step.kind = Kind::punctuation;
+    if (!part["behavior"].is_null()) step.behavior = delimiter_of(part["behavior"]);
   } else {
     type.unknown();
   }
@@ -145,6 +166,11 @@ DecoderStep decoder_step(const JsonPart& part, const JsonPart& type) {
     step.kind = Kind::metaspace;
     step.text = same.replacement;
     step.keeps_spaces = same.prefix == SplitStep::Prefix::never;
+  } else if (name == "WordPiece") {
+    part.only({"type", "prefix", "cleanup"});
+    step.kind = Kind::word_piece;
+    step.text = part["prefix"].text();
+    step.clean_up = part["cleanup"].flag(true);
   } else {
     type.unknown();
   }
@@ -157,7 +183,8 @@ std::vector<NormalizerStep> normalizer_steps(const JsonPart& part) {
   std::vector<NormalizerStep> steps;
   if (part.is_null()) return steps;
   for_steps(part, "normalizers", [&](const JsonPart& element, const JsonPart& type) {
-    steps.push_back(normalizer_step(element, type));
+    if (type.text() != "BertNormalizer") return steps.push_back(normalizer_step(element, type));
+    for (NormalizerStep& step : bert_normalizer(element)) steps.push_back(std::move(step));
   });
   return steps;
 }
@@ -166,7 +193,10 @@ std::vector<SplitStep> split_steps(const JsonPart& part) {
   std::vector<SplitStep> steps;
   if (part.is_null()) return steps;
   for_steps(part, "pretokenizers", [&](const JsonPart& element, const JsonPart& type) {
-    steps.push_back(split_step(element, type));
+    if (type.text() != "BertPreTokenizer") return steps.push_back(split_step(element, type));
+    element.only({"type"});
+    require_categories(element.place());
+    for (SplitStep& step : bert_splits()) steps.push_back(std::move(step));
   });
   return steps;
 }
@@ -188,6 +218,8 @@ void require_known_post_processor(const JsonPart& part) {
       element.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     } else if (name == "TemplateProcessing") {
       element.only({"type", "single", "pair", "special_tokens"});
+    } else if (name == "BertProcessing") {
+      element.only({"type", "sep", "cls"});
     } else {
       type.unknown();
     }

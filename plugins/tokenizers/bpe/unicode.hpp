@@ -36,6 +36,12 @@ bool is_white_space(const Character& character);
 bool is_word_character(const Character& character);
 /// A decimal digit, or another number, as ² and Ⅳ.
 bool is_number(const Character& character);
+/// Unicode's punctuation, and the signs of ASCII that are none of it, as $ and +.
+bool is_punctuation(const Character& character);
+/// One of Unicode's "other" characters: control, format, private, unassigned.
+bool is_other(const Character& character);
+/// A mark that stands above or below a letter, as an accent.
+bool is_nonspacing_mark(const Character& character);
 
 enum class NormalForm : u8 { nfc, nfd, nfkc, nfkd };
 /// `text` is UTF-8.

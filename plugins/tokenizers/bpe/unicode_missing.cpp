@@ -5,6 +5,9 @@ namespace tessera {
 
 bool is_word_character(const Character&) { return false; }
 bool is_number(const Character&) { return false; }
+bool is_punctuation(const Character&) { return false; }
+bool is_other(const Character&) { return false; }
+bool is_nonspacing_mark(const Character&) { return false; }
 std::string normal_form(std::string_view text, NormalForm) { return std::string(text); }
 std::string lower_case(std::string_view text) { return std::string(text); }
 

@@ -56,6 +56,25 @@ bool is_number(const Character& character) {
   return of == UTF8PROC_CATEGORY_ND || of == UTF8PROC_CATEGORY_NL || of == UTF8PROC_CATEGORY_NO;
 }
 
+bool is_punctuation(const Character& character) {
+  const u32 c = character.code;
+  if (c < 0x80) {
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+           (c >= '{' && c <= '~');
+  }
+  const utf8proc_category_t of = category(character);
+  return of >= UTF8PROC_CATEGORY_PC && of <= UTF8PROC_CATEGORY_PO;
+}
+
+bool is_other(const Character& character) {
+  const utf8proc_category_t of = category(character);
+  return of == UTF8PROC_CATEGORY_CN || (of >= UTF8PROC_CATEGORY_CC && of <= UTF8PROC_CATEGORY_CO);
+}
+
+bool is_nonspacing_mark(const Character& character) {
+  return character.code >= 0x300 && category(character) == UTF8PROC_CATEGORY_MN;
+}
+
 std::string normal_form(std::string_view text, NormalForm form) {
   if (is_ascii(text)) return std::string(text);
   const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;

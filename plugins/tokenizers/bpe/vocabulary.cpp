@@ -60,7 +60,10 @@ Vocabulary::Vocabulary(const BpeFiles& files,
 void Vocabulary::take_tokens(const BpeFiles& files, const std::vector<AddedToken>& added) {
   const ByteAlphabet alphabet;
   std::unordered_map<std::string, i64> further;
-  for (const auto& [token, id] : files.tokens) ids_.emplace(token, static_cast<i32>(id));
+  for (const auto& [token, id] : files.tokens) {
+    ids_.emplace(token, static_cast<i32>(id));
+    longest_ = std::max(longest_, token.size());
+  }
   for (const AddedToken& token : added) {
     if (!ids_.contains(token.text)) further.emplace(token.text, token.id);
   }

@@ -34,6 +34,8 @@ class Vocabulary {
   const std::string& token(i32 id) const { return tokens_[static_cast<std::size_t>(id)]; }
   /// Id of a token of the model in the file's spelling; -1 if unknown. Added ones are not found.
   i32 find(std::string_view written) const;
+  /// Bytes of the longest token of the model, in the file's spelling.
+  std::size_t longest() const { return longest_; }
   /// Id of the token for this byte alone; -1 if there is none.
   i32 of_byte(unsigned char byte) const { return of_byte_[byte]; }
 
@@ -51,6 +53,7 @@ class Vocabulary {
   VocabularyKind kind_;
   std::unordered_map<std::string, i32, Hash, std::equal_to<>> ids_;  // by what the file writes
   std::vector<std::string> tokens_;                                  // by id
+  std::size_t longest_ = 0;
   std::array<i32, 256> of_byte_{};
   MergeTable merges_;
 };

@@ -1,5 +1,7 @@
 #include "word_encoder.hpp"
 
+#include "word_pieces.hpp"
+
 namespace tessera {
 
 namespace {
@@ -15,6 +17,10 @@ void WordEncoder::make(std::string_view word, std::vector<i32>& ids) {
     const i32 id =
         rules_.bytes ? vocabulary_.find(alphabet_.written(word)) : vocabulary_.find(word);
     if (id >= 0) return ids.push_back(id);
+  }
+  if (rules_.pieces) {
+    return append_pieces(
+        word, vocabulary_, *rules_.pieces, vocabulary_.longest(), rules_.unknown, ids);
   }
   first_symbols_.find(word, symbols_);
   merger_.merge(symbols_, ids);

@@ -27,6 +27,10 @@ struct SpecialIds {
   std::optional<i32> eod = {};  ///< ends each document of a token file
   std::optional<i32> pad = {};  ///< fills up what is shorter than a sample
   std::optional<i32> unk = {};  ///< stands for what has no token
+  // Of BERT:
+  std::optional<i32> cls = {};   ///< begins a sample
+  std::optional<i32> sep = {};   ///< ends each of its parts
+  std::optional<i32> mask = {};  ///< stands for a token that is to be predicted
 };
 
 /// Encodes the texts of one thread, and keeps what it found out about the words of one for the

@@ -67,6 +67,9 @@ SpecialIds Tokenizer::special_ids() const {
     check("eod", special.eod);
     check("pad", special.pad);
     check("unk", special.unk);
+    check("cls", special.cls);
+    check("sep", special.sep);
+    check("mask", special.mask);
     return special;
   });
 }

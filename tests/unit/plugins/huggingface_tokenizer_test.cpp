@@ -269,8 +269,8 @@ TEST_F(HuggingFaceTokenizer, WhatIsNotKnownIsNamedByItsPlace) {
       HasSubstr(file + R"(pre_tokenizer.pretokenizers[1].type "UnicodeScripts" is not known)"));
   EXPECT_THAT(with(&File::normalizer, R"({"type": "NFC", "x": 1})"),
               HasSubstr(file + "normalizer.x 1 is not known"));
-  EXPECT_THAT(with(&File::decoder, R"({"type": "WordPiece"})"),
-              HasSubstr(file + R"(decoder.type "WordPiece" is not known)"));
+  EXPECT_THAT(with(&File::decoder, R"({"type": "CTC"})"),
+              HasSubstr(file + R"(decoder.type "CTC" is not known)"));
   EXPECT_THAT(with(&File::post_processor, R"({"type": "RobertaProcessing"})"),
               HasSubstr(file + R"(post_processor.type "RobertaProcessing" is not known)"));
   EXPECT_THAT(with(&File::rules, R"("dropout": 0.1)"),
