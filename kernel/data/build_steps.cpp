@@ -12,11 +12,11 @@
 #include "kernel/data/corpus_reader.hpp"
 #include "kernel/data/document_line.hpp"
 #include "kernel/data/in_threads.hpp"
-#include "kernel/data/text_check.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/output_file.hpp"
 #include "tessera/io/token_file.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/parallel_for.hpp"
 

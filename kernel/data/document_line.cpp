@@ -5,6 +5,7 @@
 #include "kernel/data/text_check.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/io/written.hpp"
 
 namespace tessera {

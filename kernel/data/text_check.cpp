@@ -8,11 +8,6 @@
 
 namespace tessera {
 
-i64 characters_of(std::string_view text) {
-  return std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
-}
-
 std::optional<i64> first_no_utf8(std::string_view text) {
   if (simdjson::validate_utf8(text.data(), text.size())) return std::nullopt;
   std::size_t at = 0;

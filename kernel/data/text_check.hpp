@@ -7,9 +7,6 @@
 
 namespace tessera {
 
-/// Characters of a text that is UTF-8: bytes that do not continue one.
-i64 characters_of(std::string_view text);
-
 /// The first byte that is no UTF-8, from 0 on.
 std::optional<i64> first_no_utf8(std::string_view text);
 

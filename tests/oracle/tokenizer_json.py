@@ -127,27 +127,26 @@ def bert(**how):
     return tokenizer
 
 
-def as_bert(code):
-    """Does `tokenizers`, whose kinds of characters are of Unicode 8, take one as BERT does, which
-    asks Python? And one block of CJK begins at another place there."""
-    c, kind = chr(code), unicodedata.category(chr(code))
-    if 0x2B820 <= code < 0x2B920:
-        return False
-    flags = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
-             "lowercase": False}
-    clean = normalizers.BertNormalizer(**flags | {"clean_text": True}).normalize_str(f"a{c}a")
-    strip = normalizers.BertNormalizer(**flags | {"strip_accents": True}).normalize_str(f"a{c}a")
-    words = len(cuts.BertPreTokenizer().pre_tokenize_str(f"a{c}a"))
-    bare = "".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn")
-    mark = kind[0] == "P" or (code < 128 and kind[0] == "S")
-    gone = code == 0xFFFD or (kind[0] == "C" and c not in "\t\n\r")
-    return ((clean == "aa") == gone and strip == f"a{bare}a"
-            and words == (3 if mark else 2 if c.isspace() and not 0x1C <= code < 0x20 else 1))
-
-
 @functools.cache
 def taken_otherwise():
-    return {code for code in assigned() if not as_bert(code)}
+    """Characters that `tokenizers` does not take as BERT does, which asks Python: kinds are those of
+    Unicode 8 there, and one block of CJK begins at another place."""
+    flags = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+             "lowercase": False}
+    clean = normalizers.BertNormalizer(**flags | {"clean_text": True}).normalize_str
+    strip = normalizers.BertNormalizer(**flags | {"strip_accents": True}).normalize_str
+    words = cuts.BertPreTokenizer().pre_tokenize_str
+    other = set(range(0x2B820, 0x2B920))
+    for code in assigned():
+        c, kind = chr(code), unicodedata.category(chr(code))
+        bare = "".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn")
+        mark = kind[0] == "P" or (code < 128 and kind[0] == "S")
+        gone = code == 0xFFFD or (kind[0] == "C" and c not in "\t\n\r")
+        space = c.isspace() and not 0x1C <= code < 0x20
+        if ((clean(f"a{c}a") == "aa") != gone or strip(f"a{c}a") != f"a{bare}a"
+                or len(words(f"a{c}a")) != (3 if mark else 2 if space else 1)):
+            other.add(code)
+    return other
 
 
 def flags():

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/error.hpp"
+#include "tessera/io/utf8.hpp"
 
 namespace tessera {
 
@@ -14,7 +15,7 @@ std::size_t whole_characters(std::string_view text) {
   std::size_t start = text.size();
   for (int back = 0; back < 4 && start > 0; ++back) {
     const auto byte = static_cast<unsigned char>(text[--start]);
-    if ((byte & 0xC0) == 0x80) continue;  // inside a character
+    if (inside_character(text[start])) continue;
     const std::size_t length = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
     return start + length > text.size() ? start : text.size();
   }

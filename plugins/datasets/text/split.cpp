@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tessera/io/utf8.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera {
@@ -74,7 +75,7 @@ class Cutter {
     std::size_t at = text.size() / parts * part + text.size() % parts * part / parts;
     constexpr std::size_t kLongest = 3;  // bytes of a character after its first
     for (std::size_t back = 0; back < kLongest && at > 0 && at < text.size(); ++back, --at) {
-      if ((static_cast<u8>(text[at]) & 0xC0) != 0x80) break;
+      if (!inside_character(text[at])) break;
     }
     return at;
   }

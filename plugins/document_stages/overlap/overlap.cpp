@@ -7,26 +7,25 @@
 #include "tessera/bounds.hpp"
 #include "tessera/document_stage.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/io/words.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
 namespace {
 
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
 // The place `characters` before or after a place of the text.
 std::size_t back(std::string_view text, std::size_t at, i64 characters) {
   while (characters-- > 0 && at > 0) {
     do --at;
-    while (at > 0 && continues(text[at]));
+    while (at > 0 && inside_character(text[at]));
   }
   return at;
 }
 std::size_t ahead(std::string_view text, std::size_t at, i64 characters) {
   while (characters-- > 0 && at < text.size()) {
     do ++at;
-    while (at < text.size() && continues(text[at]));
+    while (at < text.size() && inside_character(text[at]));
   }
   return at;
 }

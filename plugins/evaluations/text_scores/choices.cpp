@@ -4,6 +4,7 @@
 
 #include "continuation.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tessera/io/written.hpp"
 #include "text_lines.hpp"
 
@@ -15,10 +16,6 @@ struct Question {
   std::vector<i64> characters;  // of each choice
   i64 answer = 0;
 };
-
-i64 characters_of(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<u8>(c) & 0xC0) != 0x80; });
-}
 
 // Context and choice are encoded together, so that a token may begin with the space between them;
 // white space at the end of the context belongs to the choice.

@@ -1,17 +1,10 @@
 #include "word_pieces.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "tessera/io/utf8.hpp"
 
 namespace tessera {
-
-namespace {
-
-bool inside_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; }
-
-}  // namespace
 
 void append_pieces(std::string_view word,
                    const Vocabulary& vocabulary,
@@ -19,10 +12,7 @@ void append_pieces(std::string_view word,
                    std::size_t longest,
                    i32 unknown,
                    std::vector<i32>& ids) {
-  const auto inside = static_cast<std::size_t>(std::ranges::count_if(word, inside_character));
-  if (word.size() - inside > static_cast<std::size_t>(rules.most_characters)) {
-    return ids.push_back(unknown);
-  }
+  if (characters_of(word) > rules.most_characters) return ids.push_back(unknown);
   const std::size_t before = ids.size();
   std::string text;
   for (std::size_t begin = 0, end = 0; begin < word.size(); begin = end) {

@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "tessera/types.hpp"
+
 namespace tessera {
 
 /// Bytes of the character that `text` starts with; 0 where it starts with no valid UTF-8 (RFC 3629:
@@ -34,6 +36,16 @@ inline std::string_view next_character(std::string_view text) {
   return text.substr(0, length == 0 ? 1 : length);
 }
 
+/// Does the byte continue a character that begins before it, in a text that is UTF-8?
+inline bool inside_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
+/// Characters of a text that is UTF-8.
+inline i64 characters_of(std::string_view text) {
+  i64 characters = 0;
+  for (const char c : text) characters += inside_character(c) ? 0 : 1;
+  return characters;
+}
+
 /// Whether a terminal would act on the character instead of showing it: below a space, or DEL. Tabs
 /// and line feeds are among them.
 inline bool is_control(char c) {
@@ -57,7 +69,7 @@ inline bool acts_on_terminal(std::string_view character) {
 /// The beginning of `text`, at most `bytes` of it, that ends between two characters.
 inline std::string_view cut_text(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
+  while (bytes > 0 && inside_character(text[bytes])) --bytes;
   return text.substr(0, bytes);
 }
 
