@@ -178,6 +178,13 @@ struct DataBuildOptions {
   bool force = false;             ///< replace files that are there
 };
 
+struct TokenizerTrainOptions {
+  std::string file;
+  std::vector<std::string> sets;  ///< "key=value", over the file's
+  std::vector<std::string> path;  ///< plugin folders searched before all others
+  bool force = false;             ///< replace a file that is there
+};
+
 struct DataOverlapOptions {
   std::vector<std::string> test, train;  ///< files of documents
   std::string text_field = "text";
@@ -208,6 +215,7 @@ int run_data_merge(const DataMergeOptions& options);
 int run_data_split(const DataSplitOptions& options);
 int run_data_build(const DataBuildOptions& options);
 int run_data_overlap(const DataOverlapOptions& options);
+int run_tokenizer_train(const TokenizerTrainOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
 int run_checkpoint_diff(const CheckpointDiffOptions& options);
 int run_checkpoint_export(const CheckpointExportOptions& options);

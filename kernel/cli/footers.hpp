@@ -75,4 +75,15 @@ inline constexpr const char* kDataBuildFooter =
     "A build that was killed goes on from OUTPUT.build when it is started again.\n"
     "`tessera plugins show document_stage/NAME` prints the keys of a stage.";
 
+inline constexpr const char* kTokenizerTrainFooter =
+    "Example of FILE.toml; paths are relative to it:\n"
+    "\n"
+    "    schema = 1\n"
+    "    input = [\"python.jsonl\"]       # as that of `tessera data build`\n"
+    "    output = \"python.model\"\n"
+    "    trainer = {type = \"bpe\", vocabulary = 8192}\n"
+    "\n"
+    "It prints how a run names the tokenizer that reads the file.\n"
+    "`tessera plugins show tokenizer_trainer/NAME` prints the keys of a trainer.";
+
 }  // namespace tessera

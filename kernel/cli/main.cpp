@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
                          .data_split = run_data_split,
                          .data_build = run_data_build,
                          .data_overlap = run_data_overlap,
+                         .tokenizer_train = run_tokenizer_train,
                          .ranks = run_ranks,
                          .schedule = run_schedule,
                          .plugins_list = run_plugins_list,

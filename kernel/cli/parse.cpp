@@ -1,6 +1,7 @@
 #include "kernel/cli/parse.hpp"
 
 #include "kernel/cli/footers.hpp"
+#include "kernel/cli/parse_corpus.hpp"
 #include "kernel/cli/parse_data.hpp"
 #include "kernel/cli/parse_models.hpp"
 #include "kernel/cli/show.hpp"
@@ -297,6 +298,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   if (commands.eval != nullptr) add_eval(program, commands.eval);
   if (commands.checkpoint != nullptr) add_checkpoint(program, commands);
   if (commands.data_show != nullptr) add_data(program, commands);
+  if (commands.tokenizer_train != nullptr) add_tokenizer(program, commands.tokenizer_train);
   if (commands.convert != nullptr) add_convert(program, commands.convert);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);
   if (commands.schedule != nullptr) add_schedule(program, commands.schedule);

@@ -21,6 +21,7 @@ struct Commands {
   int (*data_split)(const DataSplitOptions&) = nullptr;
   int (*data_build)(const DataBuildOptions&) = nullptr;
   int (*data_overlap)(const DataOverlapOptions&) = nullptr;
+  int (*tokenizer_train)(const TokenizerTrainOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;
   int (*schedule)(const ScheduleOptions&) = nullptr;
   int (*plugins_list)(const PluginsOptions&) = nullptr;

@@ -6,14 +6,18 @@ namespace tessera {
 
 namespace {
 
-void add_build(Program& program, CLI::App* data, int (*run)(const DataBuildOptions&)) {
-  CLI::App* command = data->add_subcommand("build", "Make token files of documents");
+// What a file of its own says: what to make of which documents.
+template <class Options>
+void add_making(Program& program,
+                CLI::App* command,
+                int (*run)(const Options&),
+                const char* footer) {
   const auto o = program.choose_work(command, run);
   add_path(command, "FILE", o->file, "what to make of what")->required();
   add_sets(command, o->sets);
   add_plugin_folders(command, o->path);
   command->add_flag("--force", o->force, "replace files that are there");
-  command->footer(kDataBuildFooter);
+  command->footer(footer);
 }
 
 void add_overlap(Program& program, CLI::App* data, int (*run)(const DataOverlapOptions&)) {
@@ -38,8 +42,16 @@ void add_overlap(Program& program, CLI::App* data, int (*run)(const DataOverlapO
 }  // namespace
 
 void add_corpus(Program& program, CLI::App* data, const Commands& commands) {
-  add_build(program, data, commands.data_build);
+  CLI::App* build = data->add_subcommand("build", "Make token files of documents");
+  add_making(program, build, commands.data_build, kDataBuildFooter);
   add_overlap(program, data, commands.data_overlap);
+}
+
+void add_tokenizer(Program& program, int (*run)(const TokenizerTrainOptions&)) {
+  CLI::App* tokenizer = program.app.add_subcommand("tokenizer", "Train a vocabulary");
+  tokenizer->require_subcommand(1);
+  CLI::App* train = tokenizer->add_subcommand("train", "Make a tokenizer's file of documents");
+  add_making(program, train, run, kTokenizerTrainFooter);
 }
 
 }  // namespace tessera

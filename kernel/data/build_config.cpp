@@ -110,7 +110,7 @@ BuildConfig BuildConfig::load(const Config& config, const PluginHost& plugins) {
     BuildConfig::Stage& stage = out.stages[i];
     DocumentStageArguments arguments{
         [&](const std::string& file, const std::function<void(std::string_view)>& use) {
-          read_corpus({file}, {.text_field = out.keys.text_field}, use);
+          read_corpus(std::vector{file}, {.text_field = out.keys.text_field}, use);
         }};
     stage.stage =
         plugins.make<DocumentStage>(stage.type, *make_node(tree, tables[i]), {}, arguments);

@@ -59,16 +59,21 @@ void BlockDocuments::each(const InputBlock& block,
   }
 }
 
-void read_corpus(const std::vector<std::string>& names,
+void read_corpus(const std::vector<InputFile>& files,
                  const JsonFields& fields,
                  const std::function<void(std::string_view)>& use) {
-  const std::vector<InputFile> files = input_files(names, "");
   BlockReader reader(files);
   BlockDocuments documents(fields, false);
   InputBlock block;
   while (reader.next(block)) {
     documents.each(block, [&](const ReadDocument& document) { use(document.text); });
   }
+}
+
+void read_corpus(const std::vector<std::string>& names,
+                 const JsonFields& fields,
+                 const std::function<void(std::string_view)>& use) {
+  read_corpus(input_files(names, ""), fields, use);
 }
 
 }  // namespace tessera

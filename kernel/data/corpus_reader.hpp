@@ -34,7 +34,10 @@ class BlockDocuments {
   bool mends_;
 };
 
-/// The texts of files that are named as a build's input, one after the other.
+/// The texts of files, one after the other; the second: of those that are named as a build's input.
+void read_corpus(const std::vector<InputFile>& files,
+                 const JsonFields& fields,
+                 const std::function<void(std::string_view)>& use);
 void read_corpus(const std::vector<std::string>& names,
                  const JsonFields& fields,
                  const std::function<void(std::string_view)>& use);

@@ -4,6 +4,10 @@ Models are trained here in every form, and those of Mistral are read, which the 
 `mistral-common` has. Texts are those of tokens.py, code points, and strings drawn from pieces that
 tokenizers trip over: 3,000 of each, or as many as TESSERA_TEST_ROUNDS says (100000: every code
 point). What transformers makes of a folder that `tessera convert` writes is compared too.
+
+Models that `tessera tokenizer train` makes are compared with those that the package makes in the
+version of Debian's library, since versions count repeated characters differently: merges byte by
+byte, unigrams token by token.
 """
 
 import importlib.util
@@ -190,6 +194,77 @@ def converted(program, folder):
     print("converted there and back", flush=True)
 
 
+# Trains with the package of another version, in a process of its own: options and lines are JSON.
+TRAINER = """
+import io, json, sys
+import sentencepiece
+options, lines = json.load(sys.stdin)
+model = io.BytesIO()
+sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(lines), model_writer=model, minloglevel=2, **options
+)
+sys.stdout.buffer.write(model.getvalue())
+"""
+OURS = {"character_coverage": 0.9995, "split_digits": True, "byte_fallback": True}
+OURS |= {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+OURS |= {"add_dummy_prefix": False, "allow_whitespace_only_pieces": True}
+# Defaults, which a file has where they are given.
+OURS |= {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1, "max_sentencepiece_length": 16}
+OURS |= {"num_threads": 16}
+
+
+def package_trains(lines, **options):
+    package = Path(sys.executable).parents[1] / "sentencepiece-trainer"
+    result = subprocess.run(
+        [sys.executable, "-c", TRAINER],
+        input=json.dumps([OURS | options, lines]).encode(),
+        env=os.environ | {"PYTHONPATH": str(package)},
+        capture_output=True,
+    )
+    if result.returncode != 0:
+        raise Failed(f"the package does not train: {result.stderr.decode()}")
+    return result.stdout
+
+
+def scores(data):
+    model = sentencepiece.SentencePieceProcessor(model_proto=data)
+    return {model.id_to_piece(id): model.get_score(id) for id in range(model.get_piece_size())}
+
+
+def same_model(kind, ours, theirs):
+    """Merges are integers. Likelihoods are sums, which the package's own compiler rounds."""
+    if kind == "bpe":
+        return ours == theirs
+    ours, theirs = scores(ours), scores(theirs)
+    return ours.keys() == theirs.keys() and max(abs(ours[p] - theirs[p]) for p in ours) < 0.01
+
+
+def trains(program, folder):
+    """`tessera tokenizer train` writes the model that the package does."""
+    documents = [path.read_text() for path in sorted(ROOT.glob("*/README.md"))]
+    documents.append("naïve café 漢字かな 0123456789 ________\r\n\n\tx")
+    corpus = "".join(json.dumps({"text": text}) + "\n" for text in documents)
+    (folder / "corpus.jsonl").write_text(corpus)
+    lines = [line for text in documents for line in text.split("\n") if line]
+    settings = [
+        ("", {}),
+        ("split_digits = false, longest_token = 6", {"split_digits": False}),
+        ('normalization = "nmt_nfkc_cf", character_coverage = 1.0', {"character_coverage": 1.0}),
+    ]
+    settings[1][1]["max_sentencepiece_length"] = 6
+    settings[2][1]["normalization_rule_name"] = "nmt_nfkc_cf"
+    for kind in ["bpe", "unigram"]:
+        for keys, options in settings:
+            table = f'{{type = "{kind}", vocabulary = 900{", " if keys else ""}{keys}}}'
+            text = f'schema = 1\ninput = ["corpus.jsonl"]\noutput = "m"\ntrainer = {table}\n'
+            (folder / "train.toml").write_text(text)
+            tessera(program, "tokenizer", "train", folder / "train.toml", "--force")
+            expected = package_trains(lines, model_type=kind, vocab_size=900, **options)
+            if not same_model(kind, (folder / "m").read_bytes(), expected):
+                raise Failed(f"{kind} {keys}: another model than the package's")
+            print(f"{kind}, trained: {len(expected)} bytes {keys}", flush=True)
+
+
 def main():
     program = Path(sys.argv[1])
     fixed = list(texts()) + [""]
@@ -200,6 +275,7 @@ def main():
     many = fixed + drawn
     failures, seen = [], 0
     with tempfile.TemporaryDirectory() as folder:
+        trains(program, Path(folder))
         converted(program, Path(folder))
         for name, data in models():
             if sys.argv[2:] and name not in sys.argv[2:]:

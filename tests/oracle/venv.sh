@@ -13,6 +13,7 @@ mkl_version=2026.2.0
 gguf_version=0.19.0
 accelerate_version=1.15.0
 sentencepiece_version=0.2.1
+trainer_version=0.1.97  # of sentencepiece, as Debian 12's library: newer ones train otherwise
 mistral_version=1.13.1  # its models alone: nothing imports it
 megatron_version=0.16.1
 tensorboard_version=2.21.0  # without what its server needs
@@ -22,7 +23,7 @@ python=$("$here/../bench/venv.sh")
 # oracle.py looks for ready-oracle-*.
 versions=$safetensors_version-$transformers_version-$mkl_version-$gguf_version-$accelerate_version
 versions+=-$sentencepiece_version-$mistral_version
-versions+=-$megatron_version-$tensorboard_version-$harness_version
+versions+=-$megatron_version-$tensorboard_version-$harness_version-$trainer_version
 ready=${python%/bin/python}/ready-oracle-$versions
 
 if [[ ! -e $ready ]]; then
@@ -32,6 +33,9 @@ if [[ ! -e $ready ]]; then
     "sentencepiece==$sentencepiece_version" "mistral-common==$mistral_version" \
     "megatron-core==$megatron_version" "tensorboard==$tensorboard_version" \
     "lm-eval==$harness_version" >&2
+  # Beside the other sentencepiece, where sentencepiece_model.py looks.
+  "$python" -m pip --disable-pip-version-check install --quiet --no-deps --upgrade \
+    --target "${python%/bin/python}/sentencepiece-trainer" "sentencepiece==$trainer_version" >&2
   # What these need, but for PyTorch, which is there in its own way.
   "$python" -m pip --disable-pip-version-check install --quiet \
     absl-py dill "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil \

@@ -1,29 +1,13 @@
 #include <sentencepiece_processor.h>
 
+#include "library_log.hpp"
 #include "processor.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 
-// The library exports it, and declares it in a header that packages leave out.
-namespace sentencepiece::logging {
-__attribute__((weak)) void SetMinLogLevel(int level);
-}
-
 namespace tessera {
 
 namespace {
-
-// What it would say on the terminal of its own accord is in its results too.
-void be_silent() {
-  static const bool once = [] {
-    constexpr int kFatalOnly = 3;
-    if (sentencepiece::logging::SetMinLogLevel != nullptr) {
-      sentencepiece::logging::SetMinLogLevel(kFatalOnly);
-    }
-    return true;
-  }();
-  static_cast<void>(once);
-}
 
 std::optional<i32> id_or_none(int id) { return id >= 0 ? std::optional<i32>(id) : std::nullopt; }
 
@@ -34,7 +18,7 @@ struct Processor::State {
 };
 
 Processor::Processor(const ModelFile& file) : state_(std::make_unique<State>()) {
-  be_silent();
+  silence_library();
   std::string why;
   try {
     const auto status = state_->library.LoadFromSerializedProto(file.bytes);
