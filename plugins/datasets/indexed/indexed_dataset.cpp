@@ -308,7 +308,9 @@ void IndexedDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& ou
           "indexed dataset: {} fields, not {}",
           fields_.size(),
           out.fields.size());
-  write_fields(find(set, ordinal), documents_, length_, vocabulary_, vocabulary_owner_, out);
+  const Sample sample = find(set, ordinal);
+  write_fields(
+      sample, FileTokens(*sample.file), documents_, length_, vocabulary_, vocabulary_owner_, out);
 }
 
 std::string IndexedDataset::do_origin(SampleSet set, i64 ordinal) const {

@@ -11,13 +11,14 @@ struct Piece {
   i64 begin = 0;      ///< in the file's tokens
   i64 count = 0;      ///< above 0
   bool ends = false;  ///< its last token is the document's last, which is its end-of-document token
+  i64 quiet = 0;      ///< so many of its targets, the first ones, have no loss
 };
 
 /// Where a sample's tokens are: those of its pieces, one after the other, sequence_length + 1 of
 /// them, because each token's target is the next one. There may be fewer where the end of a set is
 /// shown too; then the rest is padding.
 struct Sample {
-  const TokenFile* file = nullptr;
+  const TokenFile* file = nullptr;  ///< nullptr: tokens are in no token file
   std::vector<Piece> pieces;
   /// Pieces are of documents that have nothing to do with each other: the target of a piece's last
   /// token is the token after it in the file. Then a sample has no token more than its pieces, and

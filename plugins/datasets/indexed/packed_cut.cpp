@@ -1,92 +1,33 @@
 #include "packed_cut.hpp"
 
-#include <algorithm>
-#include <map>
-#include <utility>
-#include <vector>
+#include <fmt/format.h>
 
-#include "arrays.hpp"
-#include "tessera/base/hash.hpp"
-#include "tessera/error.hpp"
-#include "tessera/permutation.hpp"
+#include <algorithm>
+#include <utility>
 
 namespace tessera {
-namespace {
 
-constexpr std::string_view kPackName = "docpack1";
-
-}  // namespace
-
-std::string PackedCut::build(const Part& part, i64 length) {
-  std::vector<Item> items;
+std::vector<PackedItems::Item> PackedCut::items_of(const Part& part, i64 length) {
+  std::vector<PackedItems::Item> items;
   for (i64 i = part.items.begin; i < part.items.end; ++i) {
     const i64 last = part.begin_of(i + 1) - 1;
     for (i64 begin = part.begin_of(i); begin < last; begin += length) {
-      items.push_back({begin, std::min(length, last - begin)});
+      items.push_back({begin, std::min(length, last - begin), 0});
     }
   }
-  std::ranges::stable_sort(items, std::ranges::greater(), &Item::places);
-
-  std::map<i64, std::vector<u32>> by_room;  // samples that have so much, none empty
-  std::vector<std::vector<Item>> samples;
-  for (const Item& item : items) {
-    const auto found = by_room.lower_bound(item.places);
-    std::size_t sample = samples.size();
-    i64 room = length;
-    if (found == by_room.end()) {
-      samples.emplace_back();
-    } else {
-      room = found->first;
-      sample = found->second.back();
-      found->second.pop_back();
-      if (found->second.empty()) by_room.erase(found);
-    }
-    samples[sample].push_back(item);
-    if (room > item.places) by_room[room - item.places].push_back(static_cast<u32>(sample));
-  }
-
-  std::vector<i64> starts = {0};
-  items.clear();
-  const auto count = static_cast<i64>(samples.size());
-  const Permutation mixed(count, 0, 0);
-  for (i64 i = 0; i < count; ++i) {
-    const std::vector<Item>& sample = samples[static_cast<std::size_t>(mixed(i))];
-    items.insert(items.end(), sample.begin(), sample.end());
-    starts.push_back(static_cast<i64>(items.size()));
-  }
-  return join_arrays(kPackName, starts, items);
+  return items;
 }
 
-PackedCut::PackedCut(Part part, i64 length, const std::string& keep_in) : part_(std::move(part)) {
-  const std::string decides = fmt::format(
-      "1 {:016x} {} {} {}", part_.file->hash(), part_.items.begin, part_.items.end, length);
-  kept_ = std::make_unique<KeptBytes>(
-      keep_in,
-      fmt::format("packed-{:016x}", hash64(decides)),
-      [&] { return build(part_, length); },
-      [this](std::string_view bytes) { return view(bytes); });
-  require(view(kept_->bytes()), "packed documents that were kept are damaged");
-}
-
-bool PackedCut::view(std::string_view bytes) {
-  return view_arrays(bytes, kPackName, starts_, items_) && !starts_.empty();
-}
+PackedCut::PackedCut(Part part, i64 length, const std::string& keep_in)
+    : part_(std::move(part)),
+      items_(keep_in,
+             fmt::format("{:016x} {} {}", part_.file->hash(), part_.items.begin, part_.items.end),
+             length,
+             [&] { return items_of(part_, length); }) {}
 
 void PackedCut::find(i64 number, Sample& sample) const {
-  const auto at = static_cast<std::size_t>(number);
-  const i64 begin = starts_[at], end = starts_[at + 1];
-  const i64 tokens = part_.file->index().tokens();
-  require(begin >= 0 && begin <= end && end <= static_cast<i64>(items_.size()),
-          "packed documents that were kept are damaged");
   sample.file = part_.file.get();
-  sample.packed = true;
-  sample.pieces.clear();
-  for (i64 i = begin; i < end; ++i) {
-    const auto [first, places] = items_[static_cast<std::size_t>(i)];
-    require(first >= 0 && places > 0 && places < tokens - first,
-            "packed documents that were kept are damaged");
-    sample.pieces.push_back({first, places, false});
-  }
+  items_.find(number, part_.file->index().tokens(), sample);
 }
 
 }  // namespace tessera

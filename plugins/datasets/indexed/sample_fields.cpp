@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-void check_ids(const Sample& sample,
+void check_ids(const TokenSource& source,
                const i64* ids,
                i64 count,
                i64 begin,
@@ -19,17 +19,23 @@ void check_ids(const Sample& sample,
   for (i64 i = 0; i < count; ++i) most = std::max(most, static_cast<u64>(ids[i]));
   if (most < static_cast<u64>(vocabulary)) return;
   for (i64 i = 0; i < count; ++i) {
-    require(ids[i] >= 0 && ids[i] < vocabulary,
-            "{}: token {} of document {} is outside the {}'s vocabulary of {}",
-            written_path(sample.file->prefix()),
-            ids[i],
-            sample.file->index().document_at(begin + i),
-            owner,
-            vocabulary);
+    if (ids[i] >= 0 && ids[i] < vocabulary) continue;
+    const auto [file, item] = source.place(begin + i);
+    fail("{}: token {} of {} is outside the {}'s vocabulary of {}",
+         file,
+         ids[i],
+         item,
+         owner,
+         vocabulary);
   }
 }
 
 }  // namespace
+
+TokenSource::Place FileTokens::place(i64 token) const {
+  return {written_path(file_.prefix()),
+          fmt::format("document {}", file_.index().document_at(token))};
+}
 
 std::vector<FieldInfo> sample_fields(const DocumentFields& wanted) {
   std::vector<FieldInfo> fields = {{.name = "tokens"},
@@ -44,6 +50,7 @@ std::vector<FieldInfo> sample_fields(const DocumentFields& wanted) {
 }
 
 void write_fields(const Sample& sample,
+                  const TokenSource& source,
                   const DocumentFields& wanted,
                   i64 length,
                   i64 vocabulary,
@@ -57,10 +64,10 @@ void write_fields(const Sample& sample,
   auto* first = wanted.attention ? static_cast<i32*>(*field++) : nullptr;
   auto* last = wanted.attention ? static_cast<i32*>(*field++) : nullptr;
 
-  // Ids [begin, begin + count) of the file.
+  // Ids [begin, begin + count) of the source.
   const auto copy = [&](i64 begin, i64 count, i64* to) {
-    sample.file->copy(begin, count, to);
-    check_ids(sample, to, count, begin, vocabulary, owner);
+    source.copy(begin, count, to);
+    check_ids(source, to, count, begin, vocabulary, owner);
   };
   std::fill_n(mask, length, u8{1});
   i64 at = 0;
@@ -77,6 +84,7 @@ void write_fields(const Sample& sample,
       std::fill_n(first + at, here, static_cast<i32>(at));
       std::fill_n(last + at, here, static_cast<i32>(at + here - 1));
     }
+    std::fill_n(mask + at, std::min(piece.quiet, here), u8{0});
     if (wanted.mask_ends && piece.ends && here == piece.count) mask[at + here - 1] = 0;
     at += piece.count;
   }

@@ -4,6 +4,7 @@
 
 #include "order.hpp"
 #include "tessera/data.hpp"
+#include "token_source.hpp"
 
 namespace tessera {
 
@@ -21,6 +22,7 @@ std::vector<FieldInfo> sample_fields(const DocumentFields& wanted);
 /// throws Error that begins with the file and names the document. `owner` says whose vocabulary it
 /// is. What a sample lacks is padding: token 0, without loss, which sees itself alone.
 void write_fields(const Sample& sample,
+                  const TokenSource& source,
                   const DocumentFields& wanted,
                   i64 length,
                   i64 vocabulary,
