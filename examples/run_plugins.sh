@@ -134,6 +134,18 @@ one_rank=(--set parallel.pipeline=1 --set parallel.data=1 --set 'schedule.type="
 for kind in "${kinds[@]}"; do
   name=${name_of[$kind]} folder=$projects/$name runs=$work/runs/$name
   mkdir -p "$runs"
+  # What happens to documents before a training.
+  if [[ $kind == document_stage ]]; then
+    say "build a corpus with $name"
+    expect ': 2 documents' "$tessera" data build "$folder/$name.toml" --path "$folder/build/plugins"
+    continue
+  fi
+  if [[ $kind == tokenizer_trainer ]]; then
+    say "train a vocabulary with $name"
+    expect ': 16 tokens, ' "$tessera" tokenizer train "$folder/$name.toml" \
+      --path "$folder/build/plugins"
+    continue
+  fi
   # train RUN [FILE OR OPTION...]
   train() {
     local run=$1

@@ -68,6 +68,19 @@ std::string project_of(const std::vector<TemplateFile>& files, const fs::path& f
   return file->text.substr(begin, file->text.find_first_of(" )", begin) - begin);
 }
 
+// What is done with the template's configuration, as its first line says after a colon:
+// "tessera train lion.toml".
+std::string command_of(const std::vector<TemplateFile>& files, const fs::path& folder) {
+  for (const TemplateFile& file : files) {
+    if (!file.name.ends_with(".toml")) continue;
+    constexpr std::string_view kColon = ": tessera ";
+    const std::string first = file.text.substr(0, file.text.find('\n'));
+    const std::size_t at = first.find(kColon);
+    if (at != std::string::npos) return first.substr(at + kColon.size());
+  }
+  fail("{} has no configuration that says what to do with it", folder.string());
+}
+
 // A word as a shell takes it for one.
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) {
@@ -116,17 +129,17 @@ int run_new(const NewOptions& options) {
   }
   const bool installed = !fs::exists(prefix / "CMakeCache.txt");
   const std::string here = shell_word(prefix.string());
-  show("\nIts README.md says what to look at. Build, test and train:\n");
+  show("\nIts README.md says what to look at. Build, test and use it:\n");
   if (!installed) show("  cmake --install {} --prefix <PREFIX>\n", here);
   show(
       "  cd {0}\n"
       "  cmake -S . -B build -G Ninja -DCMAKE_PREFIX_PATH={1}\n"
       "  cmake --build build && ctest --test-dir build\n"
-      "  {2} train {3}.toml\n",
+      "  {2} {3}\n",
       shell_word(folder.string()),
       installed ? here : "<PREFIX>",
       installed ? "tessera" : "<PREFIX>/bin/tessera",
-      options.name);
+      renamed(command_of(files, source)));
   return 0;
 }
 
