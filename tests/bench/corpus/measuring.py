@@ -95,8 +95,11 @@ def rounds(options, name, ours, theirs, same):
 
 
 def output(*words, environment=None):
-    return subprocess.run([str(word) for word in words], check=True, stdout=subprocess.PIPE,
-                          text=True, env={**os.environ, **(environment or {})}).stdout
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                            env={**os.environ, **(environment or {})})
+    if result.returncode:
+        raise SystemExit(f"{words[0]} failed:\n{result.stderr}")
+    return result.stdout
 
 
 class Timer:

@@ -7,7 +7,7 @@ import processes
 
 from corpus.measuring import in_turns, output, say_ratio
 
-LENGTH, SEED, COUNT, TOKENS = 256, 1234, 5000, 2_000_000
+LENGTH, SEED, COUNT, TOKENS = 256, 1234, 2000, 2_000_000
 KEYS = "reset_positions = true\nreset_attention = true\nmask_eod_loss = true"
 
 

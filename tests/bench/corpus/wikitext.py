@@ -10,7 +10,7 @@ import processes
 from corpus.encode import vocabulary
 from corpus.measuring import Timer, documents, in_turns, output, say_ratio
 
-WINDOW, STRIDE, BATCH, BATCHES = 1024, 32, 8, 4
+WINDOW, STRIDE, BATCH, BATCHES = 1024, 32, 8, 2
 PEER = "tests/bench/peers/wikitext.py"
 WAYS = ("eager", "compiled", "all")
 COUNT = ("import sys; from tokenizers import ByteLevelBPETokenizer as B; "
