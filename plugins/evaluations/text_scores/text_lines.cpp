@@ -1,6 +1,7 @@
 #include "text_lines.hpp"
 
-#include "tessera/io/parse_json.hpp"
+#include <algorithm>
+
 #include "tessera/io/written.hpp"
 
 namespace tessera {
@@ -10,25 +11,9 @@ using Json = nlohmann::json;
 void for_each_object(
     const DataFile& file,
     const std::function<void(const Json& object, const std::string& where)>& take) {
-  const std::string_view text = file.text();
-  i64 line = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view one = text.substr(at, end - at);
-    const std::string where = fmt::format("{}:{}", written_path(file.path()), ++line);
-    at = end + 1;
-    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    take(parse_json_object<Json, ConfigError>(one, where), where);
-  }
-}
-
-std::string text_in(const Json& object, const std::string& field, const std::string& where) {
-  const auto found = object.find(field);
-  if (found == object.end()) fail_config("{}: no field \"{}\"", where, field);
-  if (!found->is_string()) {
-    fail_config("{}: \"{}\" is {}, which is no text", where, field, written_plain(found->dump()));
-  }
-  return found->get<std::string>();
+  for_each_json_line<Json>(file, [&](const Json& object, i64 line) {
+    take(object, fmt::format("{}:{}", written_path(file.path()), line));
+  });
 }
 
 void for_each_document(

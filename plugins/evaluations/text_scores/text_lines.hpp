@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/io/data_file.hpp"
+#include "tessera/io/json_lines.hpp"
 
 namespace tessera {
 
@@ -16,10 +16,6 @@ inline constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
 void for_each_object(
     const DataFile& file,
     const std::function<void(const nlohmann::json& object, const std::string& where)>& take);
-/// The string in a field; throws ConfigError: `part.jsonl:118: no field "text"`.
-std::string text_in(const nlohmann::json& object,
-                    const std::string& field,
-                    const std::string& where);
 /// Calls take(text, where) for each document: the lines' "text" of a file that ends in .jsonl, the
 /// whole of any other. Throws ConfigError where there is none.
 void for_each_document(
