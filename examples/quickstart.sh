@@ -5,6 +5,7 @@
 # What is done already is skipped, and an interrupted training goes on where it was saved.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source examples/steps.sh
 
 usage() {
   cat <<'TEXT'
@@ -33,23 +34,14 @@ text=build/data/shakespeare out=runs/$name
 config=(configs/shakespeare.toml "${options[@]}")
 tessera=build/bin/tessera
 
-say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
-
 if $setup; then
-  say 'packages'
   pip=()
   if ! compgen -G "$text/*.txt" >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; then
     pip=(python3-pip)
   fi
-  source tests/setup.sh
-  tessera_setup build "${pip[@]}"
+  install_packages "${pip[@]}"
 fi
-
-say 'build'
-if [[ ! -e build/build.ninja ]]; then
-  cmake --preset release -DTESSERA_TESTS=OFF >/dev/null
-fi
-cmake --build build
+build_tessera
 
 say 'text'
 examples/fetch_shakespeare.sh "$text"

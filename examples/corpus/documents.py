@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the documents of a Debian package as JSONL, one object a line: "id", "text".
+"""Writes the documents of a Debian package, or of a folder, as JSONL: objects of "id", "text".
 
     examples/corpus/documents.py python3.11-doc python.jsonl     # 497 documents
     examples/corpus/documents.py --keep packages perl-doc perl.jsonl
+    examples/corpus/documents.py ./notes notes.jsonl
 
-The package is downloaded by `apt-get download` and unpacked, not installed. Documents are its
-sources in reStructuredText and Pod and its plain texts; without any, its HTML pages as text.
+A package is downloaded by `apt-get download` and unpacked, not installed; a folder has a slash in
+its name. Documents are sources in reStructuredText, Markdown and Pod and plain texts; without any,
+HTML pages as text.
 """
 
 import argparse
@@ -16,7 +18,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-SOURCES = (".rst.txt", ".rst.gz", ".rst", ".pod", ".txt", ".txt.gz")
+SOURCES = (".rst.txt", ".rst.gz", ".rst", ".md", ".pod", ".txt", ".txt.gz")
 NO_TEXT = {"script", "style", "head", "nav"}
 BLOCKS = {"p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "li", "tr", "pre", "br", "dt", "dd"}
 
@@ -79,15 +81,17 @@ def documents(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keep", type=Path, help="a folder for the package's files [none is kept]")
-    parser.add_argument("package")
+    parser.add_argument("package", help="or a folder")
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        root = (Path(options.package) if "/" in options.package
+                else unpacked(options.package, folder.resolve()))
         count = 0
         with options.out.open("w") as out:
-            for document in documents(unpacked(options.package, folder.resolve())):
+            for document in documents(root):
                 out.write(json.dumps(document, ensure_ascii=False) + "\n")
                 count += 1
     if count == 0:
