@@ -104,7 +104,8 @@ def compare_exactly(program, folder, model, what):
     check(f"loss in FP64 ({what})", abs(our_loss - loss.item()) / loss.item(), LIMIT)
     ours = apart(model, joined(moments, MOMENT, where, count))
     check(f"gradients in FP64 ({what})", largest_error(ours, wide), LIMIT)
-    check(f"logits of every position ({what})", errors_of_logits(program, folder, logits[0]), PRINTED)
+    errors = errors_of_logits(program, folder, logits[0])
+    check(f"logits of every position ({what})", errors, PRINTED)
 
 
 def largest_error(ours, wide):

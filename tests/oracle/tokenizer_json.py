@@ -129,8 +129,8 @@ def bert(**how):
 
 @functools.cache
 def taken_otherwise():
-    """Characters that `tokenizers` does not take as BERT does, which asks Python: kinds are those of
-    Unicode 8 there, and one block of CJK begins at another place."""
+    """Characters that `tokenizers` does not take as BERT does, which asks Python: kinds are those
+    of Unicode 8 there, and one block of CJK begins at another place."""
     flags = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
              "lowercase": False}
     clean = normalizers.BertNormalizer(**flags | {"clean_text": True}).normalize_str
@@ -139,7 +139,8 @@ def taken_otherwise():
     other = set(range(0x2B820, 0x2B920))
     for code in assigned():
         c, kind = chr(code), unicodedata.category(chr(code))
-        bare = "".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn")
+        apart = unicodedata.normalize("NFD", c)
+        bare = "".join(x for x in apart if unicodedata.category(x) != "Mn")
         mark = kind[0] == "P" or (code < 128 and kind[0] == "S")
         gone = code == 0xFFFD or (kind[0] == "C" and c not in "\t\n\r")
         space = c.isspace() and not 0x1C <= code < 0x20

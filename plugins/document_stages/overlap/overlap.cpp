@@ -99,7 +99,7 @@ class Overlap final : public DocumentStage {
             std::vector<std::string>& pieces) const {
     if (begin >= end) return;
     const std::string_view piece = text.substr(begin, end - begin);
-    if (std::ranges::count_if(piece, [](char c) { return !continues(c); }) < least_) return;
+    if (characters_of(piece) < least_) return;
     pieces.emplace_back(piece);
   }
 

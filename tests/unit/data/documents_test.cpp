@@ -8,6 +8,7 @@
 
 #include "kernel/data/corpus_reader.hpp"
 #include "kernel/data/text_check.hpp"
+#include "tessera/io/utf8.hpp"
 #include "tests/common/error_of.hpp"
 #include "tests/common/test_folder.hpp"
 
