@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kRowIds = "row_ids", kPositions = "positions";
+constexpr std::string_view kRowIds = "row_ids", kPositions = "positions", kScored = "scored_rows";
 
 void require_dtype(const FieldInfo& info, DType dtype, std::string_view what) {
   if (info.dtype == dtype) return;
@@ -23,6 +23,9 @@ void require_dtype(const FieldInfo& info, DType dtype, std::string_view what) {
 void check(const FieldInfo& info) {
   if (info.name == kRowIds) {
     fail_config("the dataset has a field \"{}\", which every sample has of its own", info.name);
+  }
+  if (info.name == kScored) {
+    fail_config("the dataset has a field \"{}\", which evaluations have of their own", info.name);
   }
   if (info.dtype != DType::i64 && info.dtype != DType::i32 && info.dtype != DType::u8) {
     fail_config("the data's field \"{}\" is {}: fields are i64, i32 or u8",

@@ -40,16 +40,15 @@ std::vector<double> RowScores::run(SampleSet set, i64 first, i64 count, i64 begi
     scored_.choose(c, bundle);
   };
   executor_.evaluate(cx, plan_, load, [&](Context& c, int microbatch, Bundle& bundle) {
-    const std::vector<i64> rows = scored_.of(bundle);
+    const std::vector<i32> rows = scored_.of(bundle);
     const std::vector<double> own = sums_.take(c, static_cast<i64>(rows.size()));
     if (!mesh.first(Axis::tensor)) return;  // the others have the same
     const i64 sample = (microbatch * mesh.size(Axis::data) + mesh.coordinate(Axis::data)) * micro;
-    auto from = own.begin();
-    for (const i64 row : rows) {
-      const i64 at = inputs_.reader().position(row % local);
-      const i64 to = ((sample + row / local) * length_ + at) * 2;
-      std::copy_n(from, 2, values.begin() + to);
-      from += 2;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < 0) continue;
+      const i64 at = inputs_.reader().position(rows[i] % local);
+      const i64 to = ((sample + rows[i] / local) * length_ + at) * 2;
+      std::copy_n(own.begin() + static_cast<i64>(2 * i), 2, values.begin() + to);
     }
   });
   if (mesh.world_size() == 1) return values;

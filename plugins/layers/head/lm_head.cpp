@@ -10,8 +10,8 @@ namespace tessera {
 /// Final norm, logits over the vocabulary cut over the tensor group, and the mean cross entropy
 /// against the slots "targets" (i64 [n]) and "loss_mask" (u8 [n]). Without targets (generation) it
 /// leaves this rank's logits [n, vocabulary / t] in the slot "logits". An evaluation that wants the
-/// loss of some rows only says which in "scored_rows" (i64 [m]), with "scored_targets" and
-/// "scored_mask" of these: there are no logits of others then.
+/// loss of some rows only says which in "scored_rows" (i32 [m]; -1: none, without a loss): there
+/// are no logits of others then.
 ///
 /// With `ahead` its targets are so many positions later, and its loss, times `factor`, is an
 /// auxiliary one that the metric "mtp" shows: a mean over the rows that have such a target.
@@ -56,8 +56,6 @@ class LmHead final : public Layer {
         mask_(build.slot(later_input("loss_mask", config.ahead))),
         logits_(build.slot(Model::kLogitsSlot)),
         scored_rows_(build.slot("scored_rows")),
-        scored_targets_(build.slot("scored_targets")),
-        scored_mask_(build.slot("scored_mask")),
         loss_(loss_of(config.ahead, build)),
         factor_(config.factor),
         keep_hidden_(config.keep_hidden),
@@ -90,10 +88,19 @@ class LmHead final : public Layer {
 
  private:
   void score_some(Context& cx, const Tensor& x, Bundle& bundle) const {
-    const Tensor all = region_.enter(cx, x);
-    const Tensor some = ops::run(cx, EmbeddingArgs{bundle[scored_rows_].arg(), all.arg(), {}})[0];
-    Tensor logits = ops::linear(cx, some, *weight_, nullptr);
-    add_loss(cx, std::move(logits), bundle[scored_targets_], bundle[scored_mask_]);
+    require(!cx.training(), "the slot \"scored_rows\" is for evaluation");
+    const Tensor& rows = bundle[scored_rows_];
+    const auto chosen =
+        [&](const Tensor& values) {  // of the targets as the layers before left them
+          return ops::run(cx, PermuteRowsArgs{values.arg(), rows.arg(), {}})[0];
+        };
+    const auto column = [](const Tensor& values) { return values.view({values.dim(0), 1}); };
+    const Shape one = {rows.dim(0)};
+    Tensor logits = ops::linear(cx, chosen(region_.enter(cx, x)), *weight_, nullptr);
+    add_loss(cx,
+             std::move(logits),
+             chosen(column(bundle[targets_])).view(one),
+             chosen(column(bundle[mask_])).view(one));
   }
 
   void add_loss(Context& cx, Tensor logits, const Tensor& targets, const Tensor& mask) const {
@@ -119,7 +126,7 @@ class LmHead final : public Layer {
   }
 
   TensorRegion region_;
-  Slot hidden_, targets_, mask_, logits_, scored_rows_, scored_targets_, scored_mask_;
+  Slot hidden_, targets_, mask_, logits_, scored_rows_;
   LossTerm loss_;
   double factor_;
   bool keep_hidden_;

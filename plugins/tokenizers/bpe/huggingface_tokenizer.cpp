@@ -11,6 +11,7 @@
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
 #include "unicode.hpp"
+#include "vocab_txt.hpp"
 #include "word_encoder.hpp"
 
 namespace tessera {
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 // Reads the file; added tokens that a model has no rows for become text.
 TokenizerFile file_of(const HuggingFaceTokenizer::Config& config) {
   TokenizerFile file = read_tokenizer(config.path);
+  if (file.pieces) require_bert_config(file);
   if (!config.most_tokens) return file;
   std::erase_if(file.bpe.added, [&](const AddedToken& token) {
     if (token.id < *config.most_tokens) return false;
@@ -52,8 +54,8 @@ BpeRules rules_of(const TokenizerFile& file, const Vocabulary& vocabulary, bool 
                                   : vocabulary.find(fmt::format("<0x{:02X}>", byte)) >= 0);
   }
   if (!file.unknown.empty()) rules.unknown = vocabulary.find(file.unknown);
-  if (complete || rules.unknown >= 0) return rules;
-  if (!file.unknown.empty()) {
+  if (rules.unknown >= 0 || (complete && !file.pieces)) return rules;
+  if (!file.unknown.empty() || file.pieces) {
     fail_config("tokenizer.path: {}: model.unk_token {} is not in model.vocab",
                 file.bpe.file,
                 quote(file.unknown));

@@ -1,6 +1,7 @@
 #include "vocab_txt.hpp"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "bert_text.hpp"
@@ -18,19 +19,38 @@ namespace fs = std::filesystem;
 using Ids = std::unordered_map<std::string, i64>;
 constexpr std::string_view kWordPiece = "the tokenizer wordpiece";
 
+// Tokens that the files beside it list, by text.
+using ListedTokens = std::map<std::string, AddedToken>;
+
 // What a file beside it calls a token has to be one.
-void require_listed(const Claims& claims,
-                    const std::string& key,
-                    const Value& text,
-                    const Ids& ids) {
-  const auto* token = std::get_if<std::string>(&text.data);
-  if (token != nullptr && ids.contains(*token)) return;
-  fail_config(
-      "tokenizer.path: {}: {} is {}, which vocab.txt does not have; a tokenizer.json may "
-      "add tokens (type = \"huggingface\")",
-      claims.file(),
-      quote(key),
-      written_plain(text.text()));
+AddedToken& listed(const Claims& claims,
+                   const std::string& key,
+                   const Value& value,
+                   const Ids& ids,
+                   ListedTokens& added) {
+  const auto* text = std::get_if<std::string>(&value.data);
+  const auto found = text == nullptr ? ids.end() : ids.find(*text);
+  if (found == ids.end()) {
+    fail_config(
+        "tokenizer.path: {}: {} is {}, which vocab.txt does not have; a tokenizer.json may "
+        "add tokens (type = \"huggingface\")",
+        claims.file(),
+        quote(key),
+        written_plain(value.text()));
+  }
+  AddedToken& token = added[*text];
+  token.text = *text;
+  token.id = found->second;
+  return token;
+}
+
+void require_id(const Claims& claims, const AddedToken& token, const std::string& said) {
+  if (said == std::to_string(token.id)) return;
+  fail_config("tokenizer.path: {} gives {} the id {}, and vocab.txt {}",
+              claims.file(),
+              quote(token.text),
+              written_plain(said),
+              token.id);
 }
 
 Claims claims_if_there(const fs::path& file) {
@@ -39,17 +59,30 @@ Claims claims_if_there(const fs::path& file) {
   return {file.string(), parse_settings(read_tokenizer_file(file), file.string())};
 }
 
-void claim_tokens(Claims& claims, const Ids& ids) {
+void claim_decoder_of_bert(Claims& claims, const Ids& ids, ListedTokens& added) {
+  constexpr std::string_view kDecoder = "added_tokens_decoder.", kContent = ".content";
   for (const auto& [key, value] : claims.all()) {
-    if (key.starts_with("added_tokens_decoder.")) {
-      if (key.ends_with(".content")) require_listed(claims, key, value, ids);
-      for (const char* flag : {".lstrip", ".rstrip", ".single_word"}) {
-        if (key.ends_with(flag)) claims.only(key, false);
-      }
-      claims.harmless({key});
-    } else if (key == "additional_special_tokens" || key == "extra_special_tokens") {
-      claims.only(key, Value::Array{});
-    }
+    if (!key.starts_with(kDecoder) || !key.ends_with(kContent)) continue;
+    const std::string entry = key.substr(0, key.size() - kContent.size());
+    AddedToken& token = listed(claims, key, value, ids, added);
+    require_id(claims, token, entry.substr(kDecoder.size()));
+    token.special = claims.flag(entry + ".special", false);
+    token.normalized = claims.flag(entry + ".normalized", !token.special);
+    token.lstrip = claims.flag(entry + ".lstrip", false);
+    token.rstrip = claims.flag(entry + ".rstrip", false);
+    token.single_word = claims.flag(entry + ".single_word", false);
+    claims.harmless({key, entry + ".__type"});
+  }
+}
+
+void claim_tokens(Claims& claims, const Ids& ids, ListedTokens& added) {
+  claim_decoder_of_bert(claims, ids, added);
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const Value* list = claims.find(key);
+    if (list == nullptr) continue;
+    const auto* texts = std::get_if<Value::Array>(&list->data);
+    if (texts == nullptr) listed(claims, key, *list, ids, added);
+    for (const Value& text : *texts) listed(claims, key, text, ids, added).special = true;
   }
   for (const auto& [role, usual] : kBertRoles) {
     for (const char* flag : {".lstrip", ".rstrip", ".single_word"}) {
@@ -59,12 +92,35 @@ void claim_tokens(Claims& claims, const Ids& ids) {
   }
 }
 
-BertText claim_config(Claims& claims, std::optional<bool> lowercase) {
+// Models that take BERT's tokens; others' classes may cut words in their own way.
+void claim_class(Claims& claims) {
+  const Value* own = claims.find("tokenizer_class");
+  if (own == nullptr) return;
+  for (const std::string model : {"Bert",
+                                  "ConvBert",
+                                  "DistilBert",
+                                  "Electra",
+                                  "Funnel",
+                                  "LayoutLM",
+                                  "Lxmert",
+                                  "MobileBert",
+                                  "SqueezeBert"}) {
+    for (const char* end : {"Tokenizer", "TokenizerFast"}) {
+      if (*own == Value(model + end)) return;
+    }
+  }
+  fail_config("{} has tokenizer_class = {}, which {} does not do",
+              claims.file(),
+              written_plain(own->text()),
+              kWordPiece);
+}
+
+BertText claim_bert_config(Claims& claims, std::optional<bool> lowercase) {
+  claim_class(claims);
   claims.only("do_basic_tokenize", true);
   claims.only("never_split", Value::Array{});
   claims.refuse("auto_map*", "tokenizers with code of their own are not read");
-  for (const char* key : {"tokenizer_class",
-                          "model_max_length",
+  for (const char* key : {"model_max_length",
                           "max_length",
                           "max_len",
                           "backend",
@@ -100,7 +156,7 @@ BertText claim_config(Claims& claims, std::optional<bool> lowercase) {
   return text;
 }
 
-void add_roles(const fs::path& folder, const Ids& ids, TokenizerFile& file) {
+void add_roles(const fs::path& folder, const Ids& ids, ListedTokens& added, TokenizerFile& file) {
   for (const auto& [role, usual] : kBertRoles) {
     const NamedText named = named_text(folder, std::string(role));
     const std::string text = named.text.value_or(std::string(usual));
@@ -110,12 +166,33 @@ void add_roles(const fs::path& folder, const Ids& ids, TokenizerFile& file) {
           "tokenizer.path: {} has no {}, the {} of BERT", file.bpe.file, written_plain(text), role);
     }
     if (role == "unk_token") file.unknown = text;
-    file.bpe.added.push_back({.text = text, .id = found->second, .special = true});
+    added[text] = {.text = text, .id = found->second, .special = true};
   }
+  for (const auto& [text, token] : added) file.bpe.added.push_back(token);
   std::ranges::sort(file.bpe.added, {}, &AddedToken::id);
 }
 
 }  // namespace
+
+void require_bert_config(const TokenizerFile& file) {
+  Claims claims = claims_if_there(fs::path(file.bpe.file).parent_path() / "tokenizer_config.json");
+  const auto has = [&](NormalizerStep::Kind kind) {
+    return std::ranges::find(file.normalizer, kind, &NormalizerStep::kind) != file.normalizer.end();
+  };
+  using Kind = NormalizerStep::Kind;
+  for (const auto& [key, here] : {std::pair{"do_lower_case", has(Kind::lowercase)},
+                                  {"strip_accents", has(Kind::strip_marks)},
+                                  {"tokenize_chinese_chars", has(Kind::space_ideographs)}}) {
+    if (claims.flag(key, here) == here) continue;
+    fail_config(
+        "tokenizer.path: {} has {} = {}, and the normalizer of {} does the opposite: transformers "
+        "follows the first file; make them say the same",
+        claims.file(),
+        key,
+        !here,
+        fs::path(file.bpe.file).filename().string());
+  }
+}
 
 BpeFiles parse_vocab_txt(std::string_view text, const std::string& name) {
   BpeFiles files;
@@ -155,18 +232,18 @@ TokenizerFile read_vocab_txt(const fs::path& path, std::optional<bool> lowercase
   Claims config = claims_if_there(folder / "tokenizer_config.json"),
          map = claims_if_there(folder / "special_tokens_map.json"),
          more = claims_if_there(folder / "added_tokens.json");
-  const BertText text = claim_config(config, lowercase);
+  const BertText text = claim_bert_config(config, lowercase);
+  ListedTokens added;
+  for (const auto& [token, id] : more.all()) {
+    AddedToken& one = listed(more, token, Value(token), ids, added);
+    require_id(more, one, id.text());
+    one.normalized = true;
+  }
   for (Claims* claims : {&config, &map}) {
-    claim_tokens(*claims, ids);
+    claim_tokens(*claims, ids, added);
     claims->require_known(kWordPiece);
   }
-  for (const auto& [token, id] : more.all()) {
-    const auto found = ids.find(token);
-    if (found == ids.end() || id != Value(found->second)) {
-      require_listed(more, token, Value(), ids);
-    }
-  }
-  add_roles(folder, ids, file);
+  add_roles(folder, ids, added, file);
   file.pieces = PieceRules{.prefix = "##"};
   file.normalizer = bert_steps(text);
   file.pre_tokenizer = bert_splits();

@@ -87,6 +87,20 @@ TEST_F(WordPieceTokenizer, Roles) {
   EXPECT_EQ(open()->encode("e[MASK]", SpecialTexts::parsed), (Ids{9, 4}));
 }
 
+// As transformers has it: tokens that the files beside it list are found in a text, whatever role
+// they have.
+TEST_F(WordPieceTokenizer, ListedTokensAreTokensOfATextToo) {
+  const std::string more = std::string(kVocabulary) + "[unused1]\n<x>\n";
+  folder_.write("tokenizer_config.json",
+                R"({"tokenizer_class": "BertTokenizer", "added_tokens_decoder": {"15": {"content":
+                    "[unused1]", "special": true, "normalized": false, "lstrip": false}}})");
+  folder_.write("added_tokens.json", R"({"<x>": 16})");
+  const auto bert = open({}, more);
+  EXPECT_EQ(bert->encode("e[unused1]<X>", SpecialTexts::parsed), (Ids{9, 15, 16}));
+  EXPECT_EQ(bert->encode("e<x>"), (Ids{9, 16}));
+  EXPECT_EQ(bert->encode("[unused1]").size(), 3U);  // special: text, unless it is parsed
+}
+
 TEST_F(WordPieceTokenizer, RolesOfOtherNames) {
   const std::string other = "<pad>\n<unk>\n<s>\n</s>\n<mask>\ne\n";
   folder_.write("special_tokens_map.json",
@@ -128,6 +142,14 @@ TEST_F(WordPieceTokenizer, IsTheTokenizerOfTheSameTokenizerJson) {
   EXPECT_EQ(other->encode("Unaff un x"), (Ids{5, 6, 5, 1}));
   EXPECT_EQ(other->decode({5, 6}), "unaff");
   EXPECT_EQ(other->fingerprint(), bert->fingerprint());
+  folder_.write("tokenizer_config.json", R"({"do_lower_case": false})");
+  const std::string error = text_of<ConfigError>([&] {
+    make_plugin<Tokenizer>("huggingface", "path = \"" + folder_.path().string() + "\"\n", none);
+  });
+  EXPECT_NE(error.find("tokenizer_config.json has do_lower_case = false, and the normalizer of "
+                       "tokenizer.json does the opposite"),
+            std::string::npos)
+      << error;
 }
 
 TEST_F(WordPieceTokenizer, DamagedFilesAreRefused) {
@@ -142,9 +164,21 @@ TEST_F(WordPieceTokenizer, DamagedFilesAreRefused) {
             "tokenizer_config.json has do_basic_tokenize = false; only true is supported");
   folder_.write("tokenizer_config.json", R"({"tokenise": 1})");
   EXPECT_EQ(refused().substr(0, 40), "tokenizer_config.json has tokenise = 1, ");
+  folder_.write("tokenizer_config.json", R"({"tokenizer_class": "RoFormerTokenizer"})");
+  EXPECT_EQ(
+      refused(),
+      "tokenizer_config.json has tokenizer_class = \"RoFormerTokenizer\", which the tokenizer "
+      "wordpiece does not do");
+  folder_.write("tokenizer_config.json",
+                R"({"added_tokens_decoder": {"6": {"content": "un", "special": true}}})");
+  EXPECT_EQ(refused(), "tokenizer_config.json gives \"un\" the id 6, and vocab.txt 5");
   folder_.write("tokenizer_config.json", "{}");
+  folder_.write("added_tokens.json", R"({"un": 15})");
+  EXPECT_EQ(refused(), "added_tokens.json gives \"un\" the id 15, and vocab.txt 5");
   folder_.write("added_tokens.json", R"({"[NEW]": 15})");
-  EXPECT_EQ(refused().substr(0, 17), "added_tokens.json");
+  EXPECT_EQ(refused(),
+            "added_tokens.json: \"[NEW]\" is \"[NEW]\", which vocab.txt does not have; a "
+            "tokenizer.json may add tokens (type = \"huggingface\")");
 }
 
 TEST_F(WordPieceTokenizer, LinesOfWindowsAndALastLineWithoutEnd) {
