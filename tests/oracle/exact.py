@@ -1,5 +1,5 @@
-"""A model of transformers and what `tessera convert` makes of it, both in FP64: the loss, the logits
-at every position and every gradient are the same to rounding.
+"""A model of transformers and what `tessera convert` makes of it, both in FP64: the loss, the
+logits at every position and every gradient are the same to rounding.
 
 Tessera has no file of FP64 to take, so the values come from it: two steps of its own with a large
 rate. What they are in transformers follows from a second conversion, of a model whose every element
@@ -109,8 +109,8 @@ def compare_exactly(program, folder, model, what):
 
 
 def largest_error(ours, wide):
-    """Of gradients, each in units of its tensor's largest. (A key's bias has a gradient of zero, and
-    both sides have their rounding errors instead.)"""
+    """Of gradients, each in units of its tensor's largest. (A key's bias has a gradient of zero,
+    and both sides have their rounding errors instead.)"""
     gradients = {parameter.data_ptr(): parameter.grad for parameter in wide.parameters()}
     least = SMALL * max(float(one.abs().max()) for one in gradients.values() if one is not None)
     worst = 0.0
