@@ -101,17 +101,17 @@ build_tokens bytes "$bytes"
 # saves, and exits with 3.
 train() {  # NAME SAMPLES LENGTH
   local run=$out/runs/$1 options=() status=0
-  if [[ -e $run/complete ]]; then return; fi
+  if [[ -e $run/complete && $(<"$run/complete") == "$how" ]]; then return; fi
   options+=(--set "run.name=$1" --set "run.out=$run" --set "data.path=[\"$out/$1\"]"
     --set "batch.global=$2" --set "batch.micro=$2" --set "batch.sequence_length=$3")
   if [[ $1 == tokens ]]; then
     options+=(--set tokenizer.type=sentencepiece --set "tokenizer.path=$out/vocabulary.model")
   fi
-  rm -rf "$run"  # an interrupted one had not all of its time
+  rm -rf "$run"  # one that was interrupted, or had another time
   "${limit[@]}" "$tessera" train examples/corpus/gpt.toml "${options[@]}" "${model[@]}" ||
     status=$?
   if ((status != 0 && status != 3)); then exit "$status"; fi
-  touch "$run/complete"
+  echo "$how" >"$run/complete"
 }
 
 say "train on tokens, $how"

@@ -31,12 +31,16 @@ std::vector<std::string> prefixes_of(const BuildKeys& keys) {
   return prefixes;
 }
 
-void require_new(const BuildKeys& keys, const std::vector<std::string>& prefixes) {
+std::vector<std::string> written_files(const BuildKeys& keys,
+                                       const std::vector<std::string>& prefixes) {
   std::vector<std::string> files = {keys.output + ".report.json", removed_file(keys.output)};
   for (const std::string& prefix : prefixes) {
-    files.push_back(prefix + ".idx");
-    files.push_back(prefix + ".bin");
+    for (const char* end : {".idx", ".bin", ".report.json"}) files.push_back(prefix + end);
   }
+  return files;
+}
+
+void require_new(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     std::error_code unknown;
     if (!fs::exists(fs::symlink_status(file, unknown))) continue;
@@ -184,10 +188,10 @@ BuildSummary build_corpus(const BuildConfig& config, bool force) {
   BuildSummary summary;
   summary.prefixes = prefixes_of(config.keys);
   const std::optional<i32> end = end_of_document(config);
-  const std::vector<InputFile> files =
-      input_files(config.keys.input, config.folder, removed_file(config.keys.output));
+  const std::vector<std::string> written = written_files(config.keys, summary.prefixes);
+  const std::vector<InputFile> files = input_files(config.keys.input, config.folder, written);
   const fs::path place = config.keys.output + ".build";
-  if (!force && !fs::exists(place)) require_new(config.keys, summary.prefixes);
+  if (!force && !fs::exists(place)) require_new(written);
   const int threads = static_cast<int>(config.keys.threads.value_or(usable_cpus()));
   BuildFolder folder(place);
 

@@ -1,10 +1,13 @@
 #include "kernel/data/input_files.hpp"
 
 #include <glob.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
@@ -60,23 +63,51 @@ InputFile described(const std::string& path, const std::string& folder) {
   return file;
 }
 
+// What std::filesystem::equivalent compares; where there is no file, none.
+std::set<std::pair<dev_t, ino_t>> files_at(const std::vector<std::string>& paths) {
+  std::set<std::pair<dev_t, ino_t>> found;
+  for (const std::string& path : paths) {
+    struct stat file {};
+    if (::stat(path.c_str(), &file) == 0) found.emplace(file.st_dev, file.st_ino);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<InputFile> input_files(const std::vector<std::string>& names,
                                    const std::string& folder,
-                                   const std::string& own) {
+                                   const std::vector<std::string>& own) {
   std::vector<InputFile> files;
-  std::set<std::string> seen;
+  std::map<std::string, std::string> seen;  // by what a name leads to
+  const auto written = files_at(own);
+  bool passed_over = false;
   for (const std::string& name : names) {
     for (const std::string& path : matches(name)) {
-      if (path == own) continue;
-      if (!seen.insert(path).second) {
-        fail_config("input: {} is named twice", written_path(path));
+      const auto here = files_at({path});
+      if (!here.empty() && written.contains(*here.begin())) {
+        if (path == name) {
+          fail_config("output is one of the input files: {} would be replaced", written_path(path));
+        }
+        passed_over = true;
+        continue;
+      }
+      std::error_code unknown;
+      const fs::path real = fs::weakly_canonical(path, unknown);
+      const auto [before, is_new] = seen.emplace(unknown ? path : real.string(), path);
+      if (!is_new) {
+        const bool alike = before->second == path;
+        fail_config(
+            "input: {} is named twice{}",
+            written_path(path),
+            alike ? "" : fmt::format(": {} is the same file", written_path(before->second)));
       }
       files.push_back(described(path, folder));
     }
   }
-  if (files.empty()) fail_config("input: it names no file");
+  if (files.empty()) {
+    fail_config("input: it names no file{}", passed_over ? " but what is written" : "");
+  }
   return files;
 }
 

@@ -17,11 +17,11 @@ struct InputFile {
 };
 
 /// The files that names, with * and ?, mean: in the order of the names, those of one name sorted by
-/// bytes. `shown` is relative to `folder` where the file is below it; `own` is no input, whatever
-/// names mean it, because the caller writes it. Throws ConfigError for a name without a file, a
-/// file that two names mean, and an ending that says of no content.
+/// bytes. `shown` is relative to `folder` where the file is below it. The caller writes `own`: of
+/// what a pattern means these are no input. Throws ConfigError for a name without a file, a file
+/// that two names mean, a name of one of `own`, and an ending that says of no content.
 std::vector<InputFile> input_files(const std::vector<std::string>& names,
                                    const std::string& folder,
-                                   const std::string& own = "");
+                                   const std::vector<std::string>& own = {});
 
 }  // namespace tessera

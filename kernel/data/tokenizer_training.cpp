@@ -1,7 +1,10 @@
 #include "kernel/data/tokenizer_training.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "kernel/config/component_tables.hpp"
@@ -23,10 +26,21 @@ constexpr i64 kMostMib = 1024;  // trainers count characters in 31 bits
 
 std::string size_of(i64 bytes) { return size_text(static_cast<double>(bytes)); }
 
-// Removes a file that did not get its name.
+// A new file beside the output, removed where it did not get its name. Whatever is there already,
+// another run's too, stays.
 class PartialFile {
  public:
-  explicit PartialFile(const std::string& output) : path_(output + ".partial") {}
+  explicit PartialFile(const std::string& output) {
+    constexpr int kTries = 1000;  // processes of other machines and killed ones have such numbers
+    int why = 0;
+    for (int number = 0; number < kTries; ++number) {
+      path_ = fmt::format("{}.{}-{}.partial", output, ::getpid(), number);
+      if (open_output(path_, O_WRONLY | O_EXCL)) return;
+      why = errno;
+      if (why != EEXIST) break;
+    }
+    fail_config("output: cannot write {}: {}", written_path(path_), SystemError(why));
+  }
   ~PartialFile() {
     std::error_code gone;
     fs::remove(path_, gone);
@@ -74,13 +88,41 @@ TokenizerTraining::TokenizerTraining(const Config& config, const PluginHost& plu
       plugins.make<TokenizerTrainer>(type_, *make_node(checker.tree(), "trainer"), {}, arguments);
 }
 
+// What hours of training give has to be writable.
+void TokenizerTraining::require_writable(bool force) const {
+  const fs::path output = keys_.output;
+  if (output.empty()) fail_config("output: it is empty: name a file");
+  std::error_code unknown;
+  const fs::file_status there = fs::status(output, unknown);
+  if (fs::is_directory(there)) {
+    fail_config("output: {} is a folder: name a file in it", written_path(output));
+  }
+  if (!force && fs::exists(fs::symlink_status(output, unknown))) refuse_old();
+  if (fs::exists(there) && !fs::is_regular_file(there)) {
+    fail_config("output: {} is no regular file, and is not replaced", written_path(output));
+  }
+  const fs::path folder = fs::absolute(output).parent_path();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    fail_config(
+        "output: cannot create the folder {}: {}", written_path(folder), SystemError(error));
+  }
+  const PartialFile tried(keys_.output);
+}
+
+void TokenizerTraining::refuse_old() const {
+  fail_config("{} is there already: give another output, or --force to replace it",
+              written_path(keys_.output));
+}
+
 std::vector<std::string> TokenizerTraining::read(
+    const std::vector<InputFile>& files,
     const std::function<void(const std::string&)>& tell) const {
   const i64 most = keys_.sample_mib << 20;
   TextSample sample(most, static_cast<u64>(keys_.seed));
-  read_corpus(input_files(keys_.input, folder_, keys_.output),
-              {.text_field = keys_.text_field},
-              [&](std::string_view text) { sample.add(text); });
+  read_corpus(
+      files, {.text_field = keys_.text_field}, [&](std::string_view text) { sample.add(text); });
   if (sample.bytes() == 0) {
     fail_config("input: there is no text in {} documents", sample.documents());
   }
@@ -125,15 +167,10 @@ TrainedVocabulary TokenizerTraining::opened(const std::string& file,
 
 TrainedVocabulary TokenizerTraining::run(
     bool force, const std::function<void(const std::string&)>& tell) const {
-  const auto fail_there = [&] {
-    fail_config("{} is there already: give another output, or --force to replace it",
-                written_path(keys_.output));
-  };
-  std::error_code unknown;
-  if (!force && fs::exists(fs::symlink_status(keys_.output, unknown))) fail_there();
-  const std::vector<std::string> texts = read(tell);
+  const std::vector<InputFile> files = input_files(keys_.input, folder_, {keys_.output});
+  require_writable(force);
+  const std::vector<std::string> texts = read(files, tell);
   const std::string bytes = trainer_->train(texts);
-  fs::create_directories(fs::absolute(keys_.output).parent_path());
   const PartialFile partial(keys_.output);
   {
     OutputFile out(partial.path());
@@ -144,7 +181,7 @@ TrainedVocabulary TokenizerTraining::run(
   if (force) {
     fs::rename(partial.path(), keys_.output);
   } else if (!rename_new(partial.path(), keys_.output)) {
-    fail_there();
+    refuse_old();
   }
   return made;
 }

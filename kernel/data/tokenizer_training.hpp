@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel/config/config.hpp"
+#include "kernel/data/input_files.hpp"
 #include "kernel/plugin/host.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/tokenizer_trainer.hpp"
@@ -39,12 +40,17 @@ class TokenizerTraining {
   /// Throws ConfigError with all problems, each with its line.
   TokenizerTraining(const Config& config, const PluginHost& plugins);
   /// What becomes known on the way is told by `tell`, a line each. `force`: replaces a file that is
-  /// there. The file gets its name when all of it is on the disk and its tokenizer has read it.
+  /// there. Throws ConfigError before anything is read where the file cannot be written. It gets
+  /// its name when all of it is on the disk and its tokenizer has read it; until then it has one
+  /// that no other file had.
   TrainedVocabulary run(bool force, const std::function<void(const std::string&)>& tell) const;
   const std::string& output() const { return keys_.output; }
 
  private:
-  std::vector<std::string> read(const std::function<void(const std::string&)>& tell) const;
+  void require_writable(bool force) const;
+  [[noreturn]] void refuse_old() const;
+  std::vector<std::string> read(const std::vector<InputFile>& files,
+                                const std::function<void(const std::string&)>& tell) const;
   TrainedVocabulary opened(const std::string& file, const std::vector<std::string>& texts) const;
 
   const PluginHost& plugins_;

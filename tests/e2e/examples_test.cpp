@@ -1,6 +1,7 @@
 // The scripts of examples/; run_plugins.sh is a part of author_test.cpp.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <sstream>
 
 #include "program_support.hpp"
@@ -38,6 +39,43 @@ TEST(Examples, ACorpusGoesFromDocumentsToMeasuredModels) {
     EXPECT_EQ(train.find(text), std::string::npos) << line.substr(0, 80);
   }
   EXPECT_GT(documents, 0);
+}
+
+// In the place of the program, a script that writes what each command would.
+TEST(Examples, ModelsOfACorpusTrainAgainForAnotherTime) {
+  const testing::TestFolder folder;
+  for (const char* made : {"held-out.jsonl", "vocabulary.model", "tokens.idx", "bytes.idx"}) {
+    folder.write(made, "");
+  }
+  const std::string program = folder.write("program", R"(#!/usr/bin/env bash
+echo "$1" >>"${0%/*}/commands"
+for word; do case $word in run.out=*) run=${word#*=} ;; esac; done
+case $1 in
+  train) mkdir -p "$run"; echo '{"step":1,"loss":2}' >"$run/metrics.jsonl" ;;
+  eval) case $4 in
+    */tokens) echo '{"bits_per_byte":1,"word_perplexity":2}' ;;
+    *) echo '{"bits_per_byte":2,"word_perplexity":2}' ;;
+  esac ;;
+esac
+)");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const auto commands = [&](const std::string& minutes) {
+    std::filesystem::remove(folder.at("commands"));
+    const ProcessResult made = run_process({TESSERA_SOURCE_DIR "/examples/corpus.sh",
+                                            "--minutes",
+                                            minutes,
+                                            "--tessera",
+                                            program,
+                                            "--out",
+                                            folder.path().string()});
+    EXPECT_EQ(made.exit_code, 0) << made.err << made.out;
+    return folder.read("commands");
+  };
+  EXPECT_EQ(commands("1"), "train\ntrain\neval\neval\n");
+  EXPECT_EQ(commands("1"), "eval\neval\n") << "what is done is not done again";
+  EXPECT_EQ(commands("2"), "train\ntrain\neval\neval\n");
+  folder.write("runs/bytes/complete", "");  // of an older script
+  EXPECT_EQ(commands("2"), "train\neval\neval\n");
 }
 
 }  // namespace examples_test

@@ -2,18 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "program_support.hpp"
 
 namespace tessera {
 namespace tokenizer_train_test {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::run_tessera;
 using testing::tessera_program;
 using testing::TestFolder;
@@ -39,6 +43,16 @@ std::string corpus(int documents) {
   return lines;
 }
 
+// Names in the output's folder.
+std::vector<std::string> made_in(const TestFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder.at("o"))) {
+    names.push_back(file.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 void write_files(const TestFolder& folder, int documents) {
   folder.write("a.jsonl", corpus(documents));
   folder.write("more.txt", "one text of two lines\nword1 word2\n");
@@ -48,6 +62,7 @@ TEST(TokenizerTrain, AFileThatBuildsAndRunsRead) {
   const TestFolder folder;
   write_files(folder, 20);
   const std::string file = folder.write("t.toml", kKeys), model = folder.at("o/out.model");
+  folder.write("o/out.model.partial", "somebody's");
   EXPECT_THAT(run_tessera({"tokenizer", "train", file}),
               Prints(0,
                      "unigram trains on ",
@@ -55,7 +70,8 @@ TEST(TokenizerTrain, AFileThatBuildsAndRunsRead) {
                      model + ": 300 tokens, ",
                      " bytes of text a token, in ",
                      "tokenizer = {type = \"sentencepiece\", path = \"" + model + "\"}\n"));
-  EXPECT_FALSE(std::filesystem::exists(model + ".partial"));
+  EXPECT_THAT(made_in(folder), ElementsAre("out.model", "out.model.partial"));
+  EXPECT_EQ(folder.read("o/out.model.partial"), "somebody's");
   const std::string build =
       folder.write("b.toml",
                    "schema = 1\ninput = [\"*.jsonl\"]\noutput = \"tokens\"\n"
@@ -69,6 +85,12 @@ TEST(TokenizerTrain, AFileThatBuildsAndRunsRead) {
   const std::string before = folder.read("o/out.model");
   EXPECT_THAT(run_tessera({"tokenizer", "train", file, "--force"}), Exits(0, ""));
   EXPECT_EQ(folder.read("o/out.model"), before);
+  // Two at a time.
+  Process other({tessera_program(), "tokenizer", "train", file, "--force"});
+  EXPECT_THAT(run_tessera({"tokenizer", "train", file, "--force"}), Exits(0, ""));
+  EXPECT_EQ(other.wait().exit_code, 0);
+  EXPECT_EQ(folder.read("o/out.model"), before);
+  EXPECT_THAT(made_in(folder), ElementsAre("out.model", "out.model.partial"));
   // On one processor, too.
   Process one({"/usr/bin/taskset",
                "1",
@@ -91,9 +113,9 @@ TEST(TokenizerTrain, WhatIsWrong) {
   };
   EXPECT_THAT(with("trainer.vocabulary=30000"),
               Exits(2, "trainer.vocabulary = 30000: these texts give at most "));
-  EXPECT_THAT(with("trainer.vocabulary=100"),
-              Exits(2, "trainer.vocabulary = 100: special tokens, bytes and the characters"));
-  EXPECT_THAT(with("trainer.vocabulary=0"), Exits(2, "--set #1: [trainer] vocabulary: expected"));
+  EXPECT_THAT(with("trainer.vocabulary=262"),
+              Exits(2, "trainer.vocabulary = 262: special tokens, bytes and the characters"));
+  EXPECT_THAT(with("trainer.vocabulary=259"), Exits(2, "--set #1: [trainer] vocabulary: expected"));
   EXPECT_THAT(with("trainer.type=\"bep\""), Exits(2, "did you mean \"bpe\"?"));
   EXPECT_THAT(with("trainer.vocab_size=1"), Exits(2, "[trainer] unknown key \"vocab_size\""));
   EXPECT_THAT(with("sample_mib=0"), Exits(2, "sample_mib: expected integer in [1, 1024]"));
@@ -115,8 +137,33 @@ TEST(TokenizerTrain, WhatIsWrong) {
                            "--set",
                            "input=[\"" + folder.at("bad.jsonl") + "\"]"}),
               Exits(2, "sample_mib = 1: each line of the input is longer"));
-  EXPECT_FALSE(std::filesystem::exists(folder.at("o/out.model")));
-  EXPECT_FALSE(std::filesystem::exists(folder.at("o/out.model.partial")));
+  EXPECT_THAT(made_in(folder), IsEmpty());
+}
+
+// The input is damaged, which a look at the output comes before.
+TEST(TokenizerTrain, AnOutputThatCannotBeWrittenIsToldFirst) {
+  const TestFolder folder;
+  folder.write("a.txt", "\xFF");
+  folder.write("x/file.txt", "\xFF");
+  const std::string file = folder.write("t.toml",
+                                        "schema = 1\ninput = [\"a.txt\"]\noutput = \"m\"\n"
+                                        "trainer = {type = \"bpe\", vocabulary = 300}\n");
+  const auto to = [&](const std::string& output) {
+    return run_tessera(
+        {"tokenizer", "train", file, "--force", "--set", "output=\"" + output + "\""});
+  };
+  EXPECT_THAT(to(folder.at("m")), Exits(1, "a.txt: byte 1 is no UTF-8"));
+  EXPECT_THAT(to(folder.at("x")), Exits(2, "output: " + folder.at("x") + " is a folder: name a"));
+  EXPECT_THAT(to(""), Exits(2, "output: it is empty: name a file"));
+  EXPECT_THAT(to("/dev/null"), Exits(2, "output: /dev/null is no regular file, and is not repl"));
+  EXPECT_THAT(to(folder.at("a.txt/m")), Exits(2, "output: cannot create the folder "));
+  EXPECT_THAT(to(folder.at(std::string(250, 'm'))), Exits(2, "output: cannot write "));
+  std::filesystem::create_directory_symlink(".", folder.at("same"));
+  for (const char* own : {"a.txt", "./x/../a.txt", "same/a.txt"}) {
+    EXPECT_THAT(to(folder.at(own)),
+                Exits(2, "output is one of the input files: " + folder.at("a.txt") + " would be"));
+  }
+  EXPECT_EQ(folder.read("a.txt"), "\xFF");
 }
 
 TEST(TokenizerTrain, MoreThanTheSampleIsToldAndChosenBySeed) {
@@ -158,7 +205,6 @@ TEST(TokenizerTrain, KilledItLeavesNothingOrAll) {
     if (std::filesystem::exists(model)) EXPECT_EQ(folder.read("o/out.model"), right) << moment;
     ASSERT_THAT(run_tessera({"tokenizer", "train", file, "--force"}), Exits(0, "")) << moment;
     EXPECT_EQ(folder.read("o/out.model"), right);
-    EXPECT_FALSE(std::filesystem::exists(model + ".partial"));
   }
 }
 

@@ -1,9 +1,11 @@
 #include "instruction_tokens.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "arrays.hpp"
+#include "special_text_notice.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json_lines.hpp"
@@ -17,6 +19,23 @@ using JsonObject = nlohmann::json;
 using TooLong = InstructionTokens::TooLong;
 
 constexpr std::string_view kKeptName = "instruct";
+
+DataFile open_lines(const std::string& path, const std::string& key) {
+  std::error_code unknown;
+  if (path.find_first_of("*?[") != path.npos && !std::filesystem::exists(path, unknown)) {
+    fail_config("{}: there is no file {}; patterns are not read here: name each file",
+                key,
+                written_path(path));
+  }
+  DataFile file(path, key);
+  for (const std::string_view packed : {"\x1F\x8B", "\x28\xB5\x2F\xFD"}) {  // gzip, zstd
+    if (!file.text().starts_with(packed)) continue;
+    fail_config("{}: {} is compressed, and such files are not read here: unpack it",
+                key,
+                written_path(path));
+  }
+  return file;
+}
 
 // Room for a prompt and its answer; false: the example is left out.
 bool fit(std::vector<i32>& prompt,
@@ -60,16 +79,18 @@ bool fit(std::vector<i32>& prompt,
 }  // namespace
 
 InstructionTokens::InstructionTokens(const Choices& choices, const Tokenizer& tokenizer) {
-  std::string decides = fmt::format("1 {} {} {} {} {} {} {}",
+  std::string decides = fmt::format("2 {} {} {} {} {} {} {} {} {}",
                                     tokenizer.fingerprint(),
-                                    quote(choices.prompt_field),
-                                    quote(choices.answer_field),
+                                    choices.prompt_field.size(),
+                                    choices.prompt_field,
+                                    choices.answer_field.size(),
+                                    choices.answer_field,
                                     choices.special == SpecialTexts::parsed,
                                     choices.end.value_or(-1),
                                     choices.most,
                                     static_cast<int>(choices.too_long));
   for (const std::string& path : choices.paths) {
-    files_.emplace_back(path, choices.key);
+    files_.push_back(open_lines(path, choices.key));
     decides += fmt::format(" {:016x}", hash64(files_.back().text()));
   }
   hash_ = hash64(decides);
@@ -89,12 +110,15 @@ std::string InstructionTokens::make(const Choices& choices, const Tokenizer& tok
   std::vector<i64> counts(2), starts = {0}, prompts, lines;
   std::vector<i32> file_of, ids, prompt, answer;
   const auto encoder = tokenizer.encoder(choices.special);
+  SpecialTextNotice notice(tokenizer, choices.special);
   const auto encode = [&](const JsonObject& object,
                           const std::string& field,
                           const std::string& where,
                           std::vector<i32>& out) {
     out.clear();
-    encoder->append(text_in(object, field, where), out);
+    const std::string text = text_in(object, field, where);
+    encoder->append(text, out);
+    notice.look(text, out, field, where);
     if (out.empty()) {
       fail_config("{}: {}: {} has no tokens: an example is a prompt and its answer",
                   choices.key,

@@ -30,7 +30,7 @@ class InstructionTokens final : public TokenSource {
     std::string keep_in;  ///< DatasetArguments::keep_in
   };
   /// Throws ConfigError naming file and line: no object with both texts, a prompt or an answer
-  /// without a token, an example that is too long.
+  /// without a token, an example that is too long; or a file that is compressed.
   InstructionTokens(const Choices& choices, const Tokenizer& tokenizer);
   InstructionTokens(const InstructionTokens&) = delete;
   InstructionTokens& operator=(const InstructionTokens&) = delete;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
 #include "epoch_order.hpp"
 #include "instruction_cut.hpp"
 #include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/permutation.hpp"
 #include "tessera/random.hpp"
 
@@ -50,6 +52,29 @@ InstructionTokens::Choices choices_of(const InstructionsDataset::Config& config,
   return choices;
 }
 
+// An example of a file that is named twice would train and validate.
+void require_different_files(const InstructionsDataset::Config& config) {
+  std::vector<std::string> before;
+  const auto look = [&](const char* key, const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      const auto same = std::ranges::find_if(before, [&](const std::string& other) {
+        std::error_code unknown;
+        return std::filesystem::equivalent(path, other, unknown);
+      });
+      if (same != before.end()) {
+        const bool alike = *same == path;
+        fail_config("{}: {} is named twice{}",
+                    key,
+                    written_path(path),
+                    alike ? "" : fmt::format(": {} is the same file", written_path(*same)));
+      }
+      before.push_back(path);
+    }
+  };
+  look("data.path", config.path);
+  look("data.validation_path", config.validation_path);
+}
+
 std::vector<i64> numbers(i64 count) {
   std::vector<i64> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), i64{0});
@@ -84,7 +109,8 @@ void InstructionsDataset::Config::describe(Schema<Config>& s) {
   s.field("parse_special",
           &Config::parse_special,
           "whether special tokens of the tokenizer, as <|endoftext|>, are parsed where their texts "
-          "stand in prompts and answers; false: they are text");
+          "stand in prompts and answers, as generate parses them in prompts; false: they are text, "
+          "and a warning tells of the first where one of the first 1,000 examples has such");
   s.field(
        "pack",
        &Config::pack,
@@ -117,6 +143,7 @@ InstructionsDataset::InstructionsDataset(const Config& config, DatasetArguments&
         "data.path or has files of its own",
         *config.validation);
   }
+  require_different_files(config);
   InstructionTokens::Choices choices = choices_of(config, arguments);
   const auto tokens = std::make_shared<const InstructionTokens>(choices, *tokenizer_);
   const i64 all = tokens->size();

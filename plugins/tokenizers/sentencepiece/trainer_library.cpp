@@ -26,6 +26,8 @@ class Iterator final : public sentencepiece::SentenceIterator {
 
 }  // namespace
 
+void require_trainer() {}
+
 TrainedModel train_model(const TrainerOptions& options, const std::vector<std::string>& texts) {
   silence_library();
   Iterator sentences(texts);

@@ -8,10 +8,13 @@
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
+#include "training_sentences.hpp"
 
 namespace tessera {
 
 namespace {
+
+constexpr i64 kSmallest = 3 + 256 + 1;  // special ones, bytes, and a character
 
 std::string word(bool value) { return value ? "true" : "false"; }
 
@@ -52,7 +55,7 @@ void VocabularyTrainer::Config::describe(Schema<Config>& s) {
   s.field(
        "vocabulary", &Config::vocabulary, "tokens, with the three special ones and the 256 bytes")
       .required()
-      .at_least(1)
+      .at_least(kSmallest)
       .at_most(kMostVocabulary);
   s.field("character_coverage",
           &Config::character_coverage,
@@ -91,9 +94,17 @@ VocabularyTrainer::VocabularyTrainer(const Config& config, std::string_view mode
                {"bos_id", "1"},
                {"eos_id", "2"},
                {"pad_id", "-1"},
-               {"num_threads", "16"}} {}
+               {"num_threads", "16"}} {
+  require_trainer();
+}
 
 std::string VocabularyTrainer::do_train(const std::vector<std::string>& texts) const {
+  std::string sentence;
+  if (!TrainingSentences(texts).next(sentence)) {
+    fail_config(
+        "input: there is no text in it but line feeds, zero bytes and U+2585, at which "
+        "SentencePiece cuts");
+  }
   TrainedModel model = train_model(options_, texts);
   if (model.bytes.empty()) refuse(config_, model.why);
   return std::move(model.bytes);

@@ -16,6 +16,8 @@ struct TrainedModel {
   std::string why;    ///< the library's own words then
 };
 /// Throws ConfigError where this build is without the library.
+void require_trainer();
+/// To be called where require_trainer() returns.
 TrainedModel train_model(const TrainerOptions& options, const std::vector<std::string>& texts);
 
 /// Trains a vocabulary of SentencePiece. Each text that is UTF-8 comes back as it was, but for

@@ -98,6 +98,14 @@ TEST(Build, DocumentsBecomeATokenFile) {
   build(folder.at("c.toml"), {}, true);
   EXPECT_THAT(documents_in(folder.at("out")), ElementsAre("new", "c\xC3\xA9"));
   EXPECT_FALSE(std::filesystem::exists(folder.at("out.removed.jsonl")));
+  // Nor is its report.
+  build(folder.at("c.toml"), {"input=[\"" + folder.at("*.json*") + "\"]"}, true);
+  EXPECT_THAT(documents_in(folder.at("out")), ElementsAre("new", "c\xC3\xA9"));
+  const std::string report_file = folder.at("same/out.report.json");
+  std::filesystem::create_directory_symlink(".", folder.at("same"));
+  EXPECT_EQ(error_of<ConfigError>(
+                [&] { build(folder.at("c.toml"), {"input=[\"" + report_file + "\"]"}, true); }),
+            "output is one of the input files: " + report_file + " would be replaced");
 }
 
 TEST(Build, StagesAreCountedAndWhatGoesIsNamed) {

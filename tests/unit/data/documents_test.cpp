@@ -213,6 +213,32 @@ TEST(Documents, NamesOfInput) {
   EXPECT_THAT(fails({folder.at("a*"), folder.at("a.jsonl")}), HasSubstr(" is named twice"));
   EXPECT_THAT(fails({folder.at("c*")}), HasSubstr("does not say what is in it: .jsonl, .ndjson"));
   EXPECT_EQ(fails({}), "input: it names no file");
+  // However a file is named.
+  const std::string link = folder.at("link.jsonl");
+  std::filesystem::create_symlink("a.jsonl", link);
+  for (const std::string& other : {folder.at("./a.jsonl"), link}) {
+    EXPECT_EQ(fails({folder.at("a.jsonl"), other}),
+              "input: " + other + " is named twice: " + folder.at("a.jsonl") + " is the same file");
+  }
+}
+
+TEST(Documents, WhatIsWrittenIsNoInput) {
+  const TestFolder folder;
+  folder.write("a.jsonl", "");
+  folder.write("b.jsonl", "");
+  folder.write("x/c.txt", "");
+  const std::vector<std::string> own = {folder.at("none.jsonl"), folder.at("x/../a.jsonl")};
+  const auto files = input_files({folder.at("*.jsonl")}, "", own);
+  ASSERT_THAT(files, SizeIs(1));
+  EXPECT_EQ(files[0].path, folder.at("b.jsonl"));
+  const auto fails = [&](const std::string& name) {
+    return error_of<ConfigError>([&] { input_files({name}, "", own); });
+  };
+  EXPECT_EQ(fails(folder.at("[a].jsonl")), "input: it names no file but what is written");
+  for (const char* name : {"a.jsonl", "./a.jsonl", "x/../a.jsonl"}) {
+    EXPECT_EQ(fails(folder.at(name)),
+              "output is one of the input files: " + folder.at(name) + " would be replaced");
+  }
 }
 
 TEST(Documents, CharactersAndUtf8) {

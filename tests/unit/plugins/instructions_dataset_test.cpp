@@ -14,6 +14,7 @@ namespace instructions_dataset_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr auto kTrain = SampleSet::train;
@@ -81,7 +82,7 @@ class Instructions : public ::testing::Test {
   }
   // Where validation shows the file in its order.
   std::string both(const std::string& lines) const {
-    return path(lines) + "validation_" + path(lines);
+    return path(lines) + "validation_" + path(lines, "v.jsonl");
   }
   std::string refused(const std::string& keys, const Opening& with = {}) const {
     return text_of<ConfigError>([&] { open(keys, with); });
@@ -109,7 +110,7 @@ TEST_F(Instructions, AnswersAloneHaveALoss) {
   EXPECT_EQ(data->content(kTrain).documents, 2);
   EXPECT_EQ(data->content(kTrain).unit, "examples");
   EXPECT_EQ(data->content(kTrain).tokens, 9);
-  EXPECT_EQ(data->origin(kValidation, 1), folder_.at("a.jsonl") + ":3");
+  EXPECT_EQ(data->origin(kValidation, 1), folder_.at("v.jsonl") + ":3");
   EXPECT_THAT(data->files(), SizeIs(2));
 }
 
@@ -145,7 +146,7 @@ TEST_F(Instructions, PackedExamplesAreApart) {
     EXPECT_THAT(sample.first, ElementsAre(0, 0, 0, 0, 0, 0, 6, 6));
     EXPECT_THAT(sample.last, ElementsAre(5, 5, 5, 5, 5, 5, 7, 7));
     EXPECT_EQ(data->origin(kValidation, i),
-              folder_.at("a.jsonl") + ":2, " + folder_.at("a.jsonl") + ":3");
+              folder_.at("v.jsonl") + ":2, " + folder_.at("v.jsonl") + ":3");
   }
   EXPECT_TRUE(seen);
 }
@@ -268,10 +269,77 @@ TEST_F(Instructions, BadInput) {
   EXPECT_THAT(second("{\"prompt\":\n"), HasSubstr(place + ":2 is damaged: "));
   EXPECT_THAT(refused(both("\n")), HasSubstr("data.path: there is no example in it"));
   EXPECT_THAT(refused("path = [\"/none.jsonl\"]\n"), HasSubstr("/none.jsonl"));
+  EXPECT_THAT(text_of<Error>(
+                  [&] { read_indexed(*open(both(good), {.vocabulary = 200}), kValidation, 0, 8); }),
+              HasSubstr(folder_.at("v.jsonl") +
+                        ":1: token 256 of the example is outside the model's vocabulary of 200"));
+}
+
+TEST_F(Instructions, AWarningTellsOfSpecialTextsThatStayText) {
+  const auto told = [&](const std::string& lines, const std::string& more, const Opening& with) {
+    const std::string keys = path(lines) + "validation = 0\n" + more;
+    ::testing::internal::CaptureStderr();
+    open(keys, with);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string special = line("a", "b") + line("c", "d<x>") + line("<x>", "e");
+  const std::string warning = told(special, "", {});
+  EXPECT_THAT(warning,
+              HasSubstr("data.parse_special = false: \"answer\" of " + folder_.at("a.jsonl") +
+                        ":2 has the text of a special token, which stays text: \"d<x>\"; "));
+  EXPECT_THAT(warning, Not(HasSubstr(":3 "))) << "the first alone";
+  EXPECT_EQ(told(special, "parse_special = true\n", {}), "");
+  EXPECT_EQ(told(special, "", {.ends = false}), "");
+  EXPECT_EQ(told(line("a", "b"), "", {}), "");
+  std::string plain;
+  for (int i = 0; i < 999; ++i) plain += line("a", "b");
+  EXPECT_THAT(told(plain + line("a", "<x>"), "", {}), HasSubstr("a.jsonl:1000 has"));
+  EXPECT_EQ(told(plain + line("a", "b") + line("<x>", "b"), "", {}), "");
+}
+
+TEST_F(Instructions, FieldsThatBeginAlikeAreOthers) {
+  const TestFolder kept;
+  const std::string name(100, 'f'), one = name + "1", two = name + "2";
+  const std::string keys =
+      both("{\"" + one + "\":\"ab\",\"" + two + "\":\"cd\",\"answer\":\"x\"}\n");
+  const auto with = [&](const std::string& field) {
+    return open(keys + "prompt_field = \"" + field + "\"\n", {.keep_in = kept.at("")});
+  };
+  const auto first = with(one), second = with(two);
+  EXPECT_EQ(read_indexed(*first, kTrain, 0, 8).tokens[0], 'a');
+  EXPECT_EQ(read_indexed(*second, kTrain, 0, 8).tokens[0], 'c');
+  EXPECT_NE(first->fingerprint(), second->fingerprint());
+}
+
+TEST_F(Instructions, AFileIsNamedOnce) {
+  const std::string file = folder_.write("a.jsonl", line("a", "b") + line("c", "d"));
+  const std::string other = folder_.write("b.jsonl", line("a", "b"));
+  const std::string dots = folder_.at("./a.jsonl"), linked = folder_.at("c.jsonl");
+  std::filesystem::create_symlink("a.jsonl", linked);
+  const auto paths = [](const std::string& key, const std::string& a, const std::string& b) {
+    return key + " = [\"" + a + "\", \"" + b + "\"]\n";
+  };
+  EXPECT_THAT(refused(paths("path", file, file)),
+              HasSubstr("data.path: " + file + " is named twice"));
+  EXPECT_THAT(refused(paths("path", file, dots)),
+              HasSubstr("data.path: " + dots + " is named twice: " + file + " is the same file"));
   EXPECT_THAT(
-      text_of<Error>(
-          [&] { read_indexed(*open(both(good), {.vocabulary = 200}), kValidation, 0, 8); }),
-      HasSubstr(place + ":1: token 256 of the example is outside the model's vocabulary of 200"));
+      refused(paths("path", other, file) + "validation_path = [\"" + linked + "\"]\n"),
+      HasSubstr("data.validation_path: " + linked + " is named twice: " + file + " is the same"));
+  EXPECT_EQ(open(paths("path", file, other) + "validation = 0\n")->size(kTrain), 3);
+}
+
+TEST_F(Instructions, NeitherCompressedFilesNorPatterns) {
+  const std::string why = " is compressed, and such files are not read here: unpack it";
+  for (const std::string name : {"a.jsonl.gz", "a.jsonl.zst", "a.jsonl"}) {
+    const bool zstd = name.ends_with("zst");
+    const std::string packed = zstd ? "\x28\xB5\x2F\xFD more" : "\x1F\x8B\x08 more";
+    EXPECT_THAT(refused(path(packed, name)), HasSubstr("data.path: " + folder_.at(name) + why));
+  }
+  EXPECT_THAT(refused("path = [\"" + folder_.at("*.jsonl") + "\"]\n"),
+              HasSubstr("data.path: there is no file " + folder_.at("*.jsonl") +
+                        "; patterns are not read here: name each file"));
+  EXPECT_EQ(open(path(line("a", "b"), "*.jsonl") + "validation = 0\n")->size(kTrain), 1);
 }
 
 TEST_F(Instructions, TokensAreKeptForTheHost) {

@@ -179,11 +179,18 @@ TEST_P(TokenizerTrainers, NoLineIsLeftOut) {
 TEST_P(TokenizerTrainers, WhatTheTextsDoNotGive) {
   EXPECT_THAT(refused("vocabulary = 30000", corpus(1)),
               HasSubstr("trainer.vocabulary = 30000: these texts give at most "));
-  EXPECT_THAT(refused("vocabulary = 200", corpus(1)),
-              HasSubstr("trainer.vocabulary = 200: special tokens, bytes and the characters that "
+  EXPECT_THAT(refused("vocabulary = 262", corpus(1)),
+              HasSubstr("trainer.vocabulary = 262: special tokens, bytes and the characters that "
                         "these texts need are "));
-  EXPECT_THAT(refused("vocabulary = 300", {"\n\n", "\u2585\n"}),
-              HasSubstr("trainer: SentencePiece does not train on these texts: "));
+  EXPECT_THAT(refused("vocabulary = 259", corpus(1)), HasSubstr("expected integer in [260, "));
+  // The smallest is of use.
+  EXPECT_EQ(trained("vocabulary = 260", {"aaaa\naaa\naa\n"})->encode("a").size(), 1U);
+  // Without a sentence the library fails, and does not say why.
+  const Texts nothing[] = {{"\n\n", "\u2585\n"}, {"\n"}, {std::string(3, '\0')}};
+  for (const Texts& texts : nothing) {
+    EXPECT_THAT(refused("vocabulary = 300", texts),
+                HasSubstr("input: there is no text in it but line feeds, zero bytes and U+2585"));
+  }
   // The numbers that it names are right.
   const std::string most = refused("vocabulary = 30000", corpus(1));
   const std::size_t at = most.find("at most ") + 8;
