@@ -1,4 +1,5 @@
 // `tessera data build` and `overlap` as a user starts them, and as they are killed.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,17 +116,23 @@ TEST(DataBuild, KilledAtTenMoments) {
   };
   const auto started = std::chrono::steady_clock::now();
   ASSERT_THAT(run_tessera(command(right)), Exits(0, ""));
-  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - started;
+  std::chrono::duration<double> whole = std::chrono::steady_clock::now() - started;
   int killed = 0;
-  for (int moment = 1; moment <= 10; ++moment) {
-    const std::string output = folder.at("o/" + std::to_string(moment));
+  for (int moment = 1, ended = 0; moment <= 10; ++moment) {
+    const std::string output = folder.at(fmt::format("o/{}-{}", moment, ended));
     std::vector<std::string> program = command(output);
     program.insert(program.begin(), tessera_program());
     {
       Process process(program);
       std::this_thread::sleep_for(whole * moment / 11);
       process.send(SIGKILL);
-      if (process.wait().signal == SIGKILL) ++killed;
+      if (process.wait().signal == SIGKILL) {
+        ++killed;
+      } else if (++ended < 20) {  // the first build had fewer processors: that moment again, sooner
+        whole *= 0.8;
+        --moment;
+        continue;
+      }
     }
     const bool done = std::filesystem::exists(output + ".idx");
     if (done) EXPECT_TRUE(same_files(output, right)) << moment;
