@@ -121,27 +121,32 @@ def mean_loss(model):
     return float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()))
 
 
-def one_model(program, folder, model, what, converter=None):
-    """`converter`: takes the model back where several could."""
+def in_several_files(program, folder, model, by):
+    """`folder` has the model as `ours`."""
+    model.save_pretrained(folder / "sharded", max_shard_size="100KB")
+    tessera(program, "convert", "--from", folder / "sharded", "--to", folder / "ours2")
+    tessera(program, "checkpoint", "diff", folder / "ours", folder / "ours2")
+    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back_sharded",
+            "--max-shard-size", "100KB", *by)
+    for name in ["sharded", "back_sharded"]:
+        if len(list((folder / name).glob("model-*.safetensors"))) < 2:
+            raise Failed(f"{name} is not in several files")
+    same_bits(model, type(model).from_pretrained(folder / "back_sharded"))
+    print("there and back in several files: the same bits")
+
+
+def one_model(program, folder, model, what, converter=None, several=True):
+    """`converter`: takes the model back where several could. `several`: in several files too."""
     read = type(model).from_pretrained
     by = ["--converter", converter] if converter else []
     model.save_pretrained(folder / "theirs")
-    model.save_pretrained(folder / "sharded", max_shard_size="100KB")
-    if len(list((folder / "sharded").glob("model-*.safetensors"))) < 2:
-        raise Failed("the second copy is not in several files")
     tessera(program, "convert", "--from", folder / "theirs", "--to", folder / "ours")
-    tessera(program, "convert", "--from", folder / "sharded", "--to", folder / "ours2")
-    tessera(program, "checkpoint", "diff", folder / "ours", folder / "ours2")
     compare_logits(program, folder / "ours", model, f"logits ({what})")
-
     tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back", *by)
     same_bits(model, read(folder / "back"))
-    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back_sharded",
-            "--max-shard-size", "100KB", *by)
-    if len(list((folder / "back_sharded").glob("model-*.safetensors"))) < 2:
-        raise Failed("the copy that went back is not in several files")
-    same_bits(model, read(folder / "back_sharded"))
-    print("there and back, in one file and in several: the same bits")
+    print("there and back: the same bits")
+    if several:
+        in_several_files(program, folder, model, by)
 
     run = folder / "run"
     losses = train_on(program, folder, run)

@@ -312,7 +312,8 @@ def main():
                 model = random_model(seed, family, **settings)
                 shown = {k: v["rope_type"] if type(v) is dict else v for k, v in settings.items()}
                 what = f"{family}, {words(shown)}"
-                one_model(program, folder, model, what, family)
+                first = settings == TRIALS[family][0]
+                one_model(program, folder, model, what, family, several=first)
                 compare_exactly(program, folder, model, what)
                 if settings == TRIALS[family][-1]:  # one of each is enough
                     compare_steps(program, folder, model, what)

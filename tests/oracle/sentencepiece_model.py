@@ -242,7 +242,8 @@ def same_model(kind, ours, theirs):
 def trains(program, folder):
     """`tessera tokenizer train` writes the model that the package does."""
     documents = [path.read_text() for path in sorted(ROOT.glob("*/README.md"))]
-    documents.append("naïve café 漢字かな 0123456789 ________\r\n\n\tx")
+    # No carriage return ends a line: the package takes it away, and so counts fewer characters.
+    documents.append("naïve café 漢字かな 0123456789 ____\r____\n\n\tx")
     corpus = "".join(json.dumps({"text": text}) + "\n" for text in documents)
     (folder / "corpus.jsonl").write_text(corpus)
     lines = [line for text in documents for line in text.split("\n") if line]
