@@ -119,33 +119,27 @@ void claim_named_tokens(Claims& claims, Added& added) {
   }
 }
 
-Claims claims_of(const fs::path& file) {
-  return {file.string(), parse_settings(read_tokenizer_file(file), file.string())};
-}
-
 void claim_decoder(Claims& claims, Added& added) {
-  constexpr std::string_view kDecoder = "added_tokens_decoder.", kContent = ".content";
-  for (const auto& [key, value] : claims.all()) {
-    if (!key.starts_with(kDecoder) || !key.ends_with(kContent)) continue;
-    const std::string token = key.substr(0, key.size() - kContent.size());
-    for (const char* part : {".lstrip", ".rstrip", ".single_word"}) {
-      claims.only(token + part, false);
-    }
-    claims.harmless({key, token + ".normalized", token + ".__type"});
-    const bool special = claims.flag(token + ".special", false);
-    const std::string number = token.substr(kDecoder.size());
-    i64 id = -1;
-    const char* end = number.data() + number.size();
-    const auto [at, error] = std::from_chars(number.data(), end, id);
-    if (error != std::errc() || at != end || id < 0 || id >= INT32_MAX) {
-      fail_config("{}: {} is no id of a token", claims.file(), written_plain(token));
-    }
-    added.add(text_of(claims, key, value), id, special, claims.file());
-  }
+  for_decoder_tokens(
+      claims, [&](const std::string& token, const std::string& number, const Value& value) {
+        for (const char* part : {".lstrip", ".rstrip", ".single_word"}) {
+          claims.only(token + part, false);
+        }
+        const std::string key = token + ".content";
+        claims.harmless({key, token + ".normalized", token + ".__type"});
+        const bool special = claims.flag(token + ".special", false);
+        i64 id = -1;
+        const char* end = number.data() + number.size();
+        const auto [at, error] = std::from_chars(number.data(), end, id);
+        if (error != std::errc() || at != end || id < 0 || id >= INT32_MAX) {
+          fail_config("{}: {} is no id of a token", claims.file(), written_plain(token));
+        }
+        added.add(text_of(claims, key, value), id, special, claims.file());
+      });
 }
 
 void claim_config(const fs::path& file, Added& added) {
-  Claims claims = claims_of(file);
+  Claims claims = claims_of_file(file);
   const Value own = claims.get("tokenizer_class", "GPT2Tokenizer");
   const bool gpt2 = own == Value("GPT2Tokenizer") || own == Value("GPT2TokenizerFast");
   if (!gpt2 && own != Value("PreTrainedTokenizerFast") && own != Value("TokenizersBackend")) {
@@ -160,14 +154,8 @@ void claim_config(const fs::path& file, Added& added) {
                           "strip_accents"}) {
     claims.only(key, false);
   }
-  claims.refuse("auto_map*", "tokenizers with code of their own are not read");
-  claims.harmless({"model_max_length", "max_length", "max_len", "errors", "backend", "is_local"});
-  claims.harmless({"local_files_only", "name_or_path", "_name_or_path", "processor_class"});
-  claims.harmless({"clean_up_tokenization_spaces", "chat_template*", "model_input_names"});
-  claims.harmless({"padding*", "truncation*", "pad_token_type_id", "pad_to_multiple_of", "stride"});
-  claims.harmless({"special_tokens_map_file", "tokenizer_file", "vocab_file", "merges_file"});
-  claims.harmless({"trim_offsets", "use_fast", "from_slow", "legacy", "init_inputs"});
-  claims.harmless({"transformers_version", "tokenizers_version"});
+  claim_usual_keys(claims);
+  claims.harmless({"errors", "merges_file", "trim_offsets", "legacy"});
   claim_decoder(claims, added);
   claim_named_tokens(claims, added);
   claims.require_known(kReader);
@@ -183,6 +171,33 @@ void claim_config(const fs::path& file, Added& added) {
 
 }  // namespace
 
+Claims claims_of_file(const fs::path& file) {
+  return {file.string(), parse_settings(read_tokenizer_file(file), file.string())};
+}
+
+void claim_usual_keys(Claims& claims) {
+  claims.refuse("auto_map*", "tokenizers with code of their own are not read");
+  claims.harmless({"model_max_length", "max_length", "max_len", "backend", "is_local"});
+  claims.harmless({"local_files_only", "name_or_path", "_name_or_path", "processor_class"});
+  claims.harmless({"clean_up_tokenization_spaces", "chat_template*", "model_input_names"});
+  claims.harmless({"padding*", "truncation*", "pad_token_type_id", "pad_to_multiple_of", "stride"});
+  claims.harmless({"special_tokens_map_file", "tokenizer_file", "vocab_file"});
+  claims.harmless({"use_fast", "from_slow", "init_inputs"});
+  claims.harmless({"transformers_version", "tokenizers_version"});
+}
+
+void for_decoder_tokens(
+    const Claims& claims,
+    const std::function<void(const std::string& entry, const std::string& id, const Value& text)>&
+        take) {
+  constexpr std::string_view kDecoder = "added_tokens_decoder.", kContent = ".content";
+  for (const auto& [key, value] : claims.all()) {
+    if (!key.starts_with(kDecoder) || !key.ends_with(kContent)) continue;
+    const std::string entry = key.substr(0, key.size() - kContent.size());
+    take(entry, entry.substr(kDecoder.size()), value);
+  }
+}
+
 std::optional<std::vector<AddedToken>> special_tokens(const fs::path& folder,
                                                       const BpeFiles& files) {
   const fs::path config = folder / "tokenizer_config.json",
@@ -191,13 +206,13 @@ std::optional<std::vector<AddedToken>> special_tokens(const fs::path& folder,
   if (!one_file && !fs::exists(config) && !fs::exists(map) && !fs::exists(more)) return {};
   Added added(files);
   if (fs::exists(more)) {
-    Claims claims = claims_of(more);
+    Claims claims = claims_of_file(more);
     for (const auto& [text, value] : claims.all())
       added.add(text, claims.integer(text), false, more);
   }
   if (fs::exists(config)) claim_config(config, added);
   if (fs::exists(map)) {
-    Claims claims = claims_of(map);
+    Claims claims = claims_of_file(map);
     claim_named_tokens(claims, added);
     claims.require_known(kReader);
   }

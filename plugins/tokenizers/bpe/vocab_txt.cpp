@@ -6,6 +6,7 @@
 
 #include "bert_text.hpp"
 #include "named_text.hpp"
+#include "special_tokens.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/claims.hpp"
 #include "tessera/io/written.hpp"
@@ -55,24 +56,22 @@ void require_id(const Claims& claims, const AddedToken& token, const std::string
 
 Claims claims_if_there(const fs::path& file) {
   std::error_code error;
-  if (!fs::exists(file, error)) return {file.string(), {}};
-  return {file.string(), parse_settings(read_tokenizer_file(file), file.string())};
+  return fs::exists(file, error) ? claims_of_file(file) : Claims(file.string(), {});
 }
 
 void claim_decoder_of_bert(Claims& claims, const Ids& ids, ListedTokens& added) {
-  constexpr std::string_view kDecoder = "added_tokens_decoder.", kContent = ".content";
-  for (const auto& [key, value] : claims.all()) {
-    if (!key.starts_with(kDecoder) || !key.ends_with(kContent)) continue;
-    const std::string entry = key.substr(0, key.size() - kContent.size());
-    AddedToken& token = listed(claims, key, value, ids, added);
-    require_id(claims, token, entry.substr(kDecoder.size()));
-    token.special = claims.flag(entry + ".special", false);
-    token.normalized = claims.flag(entry + ".normalized", !token.special);
-    token.lstrip = claims.flag(entry + ".lstrip", false);
-    token.rstrip = claims.flag(entry + ".rstrip", false);
-    token.single_word = claims.flag(entry + ".single_word", false);
-    claims.harmless({key, entry + ".__type"});
-  }
+  for_decoder_tokens(claims,
+                     [&](const std::string& entry, const std::string& id, const Value& text) {
+                       const std::string key = entry + ".content";
+                       AddedToken& token = listed(claims, key, text, ids, added);
+                       require_id(claims, token, id);
+                       token.special = claims.flag(entry + ".special", false);
+                       token.normalized = claims.flag(entry + ".normalized", !token.special);
+                       token.lstrip = claims.flag(entry + ".lstrip", false);
+                       token.rstrip = claims.flag(entry + ".rstrip", false);
+                       token.single_word = claims.flag(entry + ".single_word", false);
+                       claims.harmless({key, entry + ".__type"});
+                     });
 }
 
 void claim_tokens(Claims& claims, const Ids& ids, ListedTokens& added) {
@@ -119,35 +118,8 @@ BertText claim_bert_config(Claims& claims, std::optional<bool> lowercase) {
   claim_class(claims);
   claims.only("do_basic_tokenize", true);
   claims.only("never_split", Value::Array{});
-  claims.refuse("auto_map*", "tokenizers with code of their own are not read");
-  for (const char* key : {"model_max_length",
-                          "max_length",
-                          "max_len",
-                          "backend",
-                          "is_local",
-                          "local_files_only",
-                          "name_or_path",
-                          "_name_or_path",
-                          "processor_class",
-                          "clean_up_tokenization_spaces",
-                          "model_input_names",
-                          "padding*",
-                          "truncation*",
-                          "pad_token_type_id",
-                          "pad_to_multiple_of",
-                          "stride",
-                          "special_tokens_map_file",
-                          "tokenizer_file",
-                          "vocab_file",
-                          "use_fast",
-                          "from_slow",
-                          "init_inputs",
-                          "transformers_version",
-                          "tokenizers_version",
-                          "pad_to_max_length",
-                          "chat_template*"}) {
-    claims.harmless({key});
-  }
+  claim_usual_keys(claims);
+  claims.harmless({"pad_to_max_length"});
   BertText text;
   const bool said = claims.flag("do_lower_case", true);
   text.lowercase = lowercase.value_or(said);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/io/utf8.hpp"
+
 namespace tessera {
 
 namespace {
@@ -15,7 +17,7 @@ std::size_t cut_of(std::string_view line) {
   const std::size_t space = line.rfind(' ', kLongest);
   if (space != line.npos && space > 0) return space;
   std::size_t at = kLongest;
-  while ((static_cast<unsigned char>(line[at]) & 0xC0) == 0x80 && at > 1) --at;
+  while (inside_character(line[at]) && at > 1) --at;
   return at;
 }
 
