@@ -228,6 +228,11 @@ void HuggingFaceTokenizer::append(std::string_view text,
   });
 }
 
+bool HuggingFaceTokenizer::do_continues_word(i32 id) const {
+  return rules_.pieces && !rules_.pieces->prefix.empty() &&
+         vocabulary_.token(id).starts_with(rules_.pieces->prefix);
+}
+
 std::string HuggingFaceTokenizer::do_decode(const std::vector<i32>& ids) const {
   std::vector<std::string> tokens;
   for (const i32 id : ids) {

@@ -48,6 +48,7 @@ class HuggingFaceTokenizer : public Tokenizer {
     return std::make_unique<WordsOfTexts<HuggingFaceTokenizer>>(*this, special);
   }
   SpecialIds do_special_ids() const override { return special_ids_; }
+  bool do_continues_word(i32 id) const override;
   std::string do_decode(const std::vector<i32>& ids) const override;
 
   WordEncoder words() const { return {vocabulary_, rules_, first_symbols_, alphabet_}; }

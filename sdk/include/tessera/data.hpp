@@ -69,6 +69,9 @@ class TESSERA_API Tokenizer : public Identified {
   bool has_special_texts() const;
   /// Throws Error for ids that are outside of the vocabulary.
   SpecialIds special_ids() const;
+  /// Is this token a later piece of a word, as WordPiece's "##ing" is? False for each token where a
+  /// tokenizer does not tell. Throws Error where the id is outside of the vocabulary.
+  bool continues_word(i32 id) const;
 
  private:
   virtual i64 do_vocabulary() const = 0;
@@ -83,6 +86,7 @@ class TESSERA_API Tokenizer : public Identified {
   virtual std::string do_decode(const std::vector<i32>& ids) const = 0;
   virtual bool do_has_special_texts() const { return false; }
   virtual SpecialIds do_special_ids() const { return {}; }
+  virtual bool do_continues_word(i32) const { return false; }
 };
 
 /// One input of the model for each sample: bundle slot of this name.

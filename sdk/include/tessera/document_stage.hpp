@@ -22,8 +22,11 @@ struct Document {
 
 /// What a stage makes of a document. As it is made: the document stays as it is.
 struct StageResult {
-  std::string removed;             ///< not empty: the document goes, for this reason
-  std::vector<std::string> texts;  ///< else, not empty: the documents that stand in its place
+  std::string removed = {};             ///< not empty: the document goes, for this reason
+  std::vector<std::string> texts = {};  ///< else, not empty: the documents that stand in its place
+  /// Else, not empty: the document becomes a document of these sequences, each encoded for itself.
+  /// Only where DocumentStage::makes_sequences().
+  std::vector<std::string> sequences = {};
 };
 
 /// All documents that reach a stage, by their number in the order of the corpus. Thread-safe.
@@ -98,6 +101,9 @@ class TESSERA_API DocumentStage : public Identified {
   /// Can apply() take texts that are no UTF-8, and does it return none? Where the first stage can,
   /// a build hands it such texts, else they are errors.
   bool mends_text() const;
+  /// Does apply() cut documents into sequences? Then it is the last stage: others take a document
+  /// for one text.
+  bool makes_sequences() const;
   /// Identifies what decides beside the keys: a hash of the files that they name. A build that was
   /// interrupted goes on only where it is the same.
   std::string fingerprint() const;
@@ -106,6 +112,7 @@ class TESSERA_API DocumentStage : public Identified {
   virtual StageResult do_apply(const Document& /*document*/) const { return {}; }
   virtual std::unique_ptr<DocumentComparison> do_comparison() const { return nullptr; }
   virtual bool do_mends_text() const { return false; }
+  virtual bool do_makes_sequences() const { return false; }
   virtual std::string do_fingerprint() const { return {}; }
 };
 

@@ -73,6 +73,13 @@ SpecialIds Tokenizer::special_ids() const {
     return special;
   });
 }
+bool Tokenizer::continues_word(i32 id) const {
+  return call_component(*this, "continues_word", [&] {
+    const i64 tokens = do_vocabulary();
+    require(id >= 0 && id < tokens, "token {} of {} was asked for", id, tokens);
+    return do_continues_word(id);
+  });
+}
 
 EvaluationResults EvaluationTask::evaluate(TextScorer& scorer) const {
   return call_component(*this, "evaluate", [&] { return do_evaluate(scorer); });

@@ -9,7 +9,12 @@ DocumentComparison::~DocumentComparison() = default;
 DocumentStage::~DocumentStage() = default;
 
 StageResult DocumentStage::apply(const Document& document) const {
-  return call_component(*this, "apply", [&] { return do_apply(document); });
+  return call_component(*this, "apply", [&] {
+    StageResult result = do_apply(document);
+    require(result.sequences.empty() || do_makes_sequences(),
+            "it cut a document into sequences, and makes_sequences() is false");
+    return result;
+  });
 }
 std::unique_ptr<DocumentComparison> DocumentStage::comparison() const {
   return call_component(*this, "comparison", [&] {
@@ -25,6 +30,9 @@ std::unique_ptr<DocumentComparison> DocumentStage::comparison() const {
 }
 bool DocumentStage::mends_text() const {
   return call_component(*this, "mends_text", [&] { return do_mends_text(); });
+}
+bool DocumentStage::makes_sequences() const {
+  return call_component(*this, "makes_sequences", [&] { return do_makes_sequences(); });
 }
 std::string DocumentStage::fingerprint() const {
   return call_component(*this, "fingerprint", [&] { return do_fingerprint(); });

@@ -87,6 +87,15 @@ TEST_F(WordPieceTokenizer, Roles) {
   EXPECT_EQ(open()->encode("e[MASK]", SpecialTexts::parsed), (Ids{9, 4}));
 }
 
+TEST_F(WordPieceTokenizer, TokensThatContinueAWord) {
+  const auto bert = open();
+  for (i32 id = 0; id < bert->vocabulary(); ++id) {
+    EXPECT_EQ(bert->continues_word(id), id == 6 || id == 7 || id == 13) << id;
+  }
+  EXPECT_THROW(bert->continues_word(static_cast<i32>(bert->vocabulary())), Error);
+  EXPECT_THROW(bert->continues_word(-1), Error);
+}
+
 // As transformers has it: tokens that the files beside it list are found in a text, whatever role
 // they have.
 TEST_F(WordPieceTokenizer, ListedTokensAreTokensOfATextToo) {
