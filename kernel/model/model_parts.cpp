@@ -132,6 +132,8 @@ int ModelParts::loss(const LossSpec& spec, std::string_view component) {
               .partial = spec.partial,
               .component = std::string(component),
               .mask = std::string(spec.mask),
+              .most = spec.most,
+              .most_key = std::string(spec.most_key),
               .metric = std::string(spec.metric.empty() ? spec.name : spec.metric)});
 }
 

@@ -37,10 +37,12 @@ class ModelParts {
     std::vector<Axis> partial;
     std::string component;  ///< the table of the layer that declared it first, for errors
     std::string mask;       ///< the input that weights it; empty: the data says which
+    i64 most;               ///< values of 1 in a sample's mask that there is room for; 0: all
+    std::string most_key;   ///< what sets it
     std::string metric;     ///< of an auxiliary term: where its value is shown
     bool same(const LossInfo& other) const {
       return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial &&
-             mask == other.mask && metric == other.metric;
+             mask == other.mask && most == other.most && metric == other.metric;
     }
   };
 

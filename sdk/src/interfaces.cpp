@@ -41,6 +41,15 @@ Rotary::~Rotary() = default;
 
 TextScorer::~TextScorer() = default;
 EvaluationTask::~EvaluationTask() = default;
+EvaluationResults EvaluationTask::do_evaluate(TextScorer&) const {
+  fail("it is of samples, and got texts to score");
+}
+EvaluationResults EvaluationTask::do_evaluate_samples(const SampleScores&) const {
+  fail("it is of texts, and got scores of samples");
+}
+void EvaluationTask::do_to_average(SampleScores&) const {
+  fail("it is of texts, and got scores of samples");
+}
 StepSink::~StepSink() = default;
 void StepSink::rows(Context&, LossTerm, const Tensor&) {}
 Gradients::~Gradients() = default;

@@ -26,7 +26,9 @@ std::vector<OpCase> core_op_cases(DType dtype) {
   add_router_cases(cases);
   add_moe_cases(cases);
   add_update_cases(cases);
-  add_gelu_erf_cases(cases);  // last: random operands are numbered, and those of others stay
+  // What was added later comes later: random operands are numbered, and those of others stay.
+  add_gelu_erf_cases(cases);
+  add_tanh_cases(cases);
   return all;
 }
 

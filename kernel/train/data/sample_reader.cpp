@@ -1,6 +1,7 @@
 #include "kernel/train/data/sample_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -10,6 +11,12 @@
 #include "tessera/zigzag.hpp"
 
 namespace tessera {
+
+namespace {
+
+constexpr std::array kSetNames = {"training", "validation", "test"};  // by SampleSet
+
+}  // namespace
 
 SampleReader::SampleReader(const Dataset& dataset,
                            ModelParts& parts,
@@ -59,6 +66,13 @@ void SampleReader::find_masks(const ModelParts& parts) {
                   dtype_name(mask->info.dtype));
     }
     masks_.back() = static_cast<int>(mask - inputs_.begin());
+    if (loss.most == 0) continue;
+    const auto source =
+        std::ranges::find(from_.sources(), masks_.back(), &DataInputs::Source::input);
+    rooms_.push_back({static_cast<std::size_t>(source - from_.sources().begin()),
+                      loss.most,
+                      loss.component,
+                      loss.most_key});
   }
 }
 
@@ -123,6 +137,7 @@ void SampleReader::read_sample(SampleSet set,
   out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(from_.fields()));
   read_whole(set, ordinal, out);
   from_.later().fill(whole, length);
+  check_room(set, ordinal, whole);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (parts[i] == nullptr || !cut(sources[i].info)) continue;
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(sources[i].info.dtype);
@@ -130,6 +145,24 @@ void SampleReader::read_sample(SampleSet set,
       const i64 from = zigzag::chunk(context_ranks_, context_rank_, half) * chunk;
       std::copy_n(whole[i] + from, chunk, parts[i] + half * chunk);
     }
+  }
+}
+
+void SampleReader::check_room(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const {
+  for (const Room& room : rooms_) {
+    const FieldInfo& info = from_.sources()[room.source].info;
+    const i64 values = values_of(info, {.micro = 1, .sequence = shape_.sequence * context_ranks_});
+    const i64 ones = std::count(whole[room.source], whole[room.source] + values, std::byte{1});
+    require(
+        ones <= room.most,
+        "{}: sample {} of the {} set has {} values of 1 in \"{}\"; {} = {} has room for no more",
+        room.component,
+        ordinal,
+        kSetNames[static_cast<std::size_t>(set)],
+        ones,
+        info.name,
+        room.key,
+        room.most);
   }
 }
 

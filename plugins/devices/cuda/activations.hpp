@@ -47,4 +47,10 @@ __device__ __forceinline__ Slope<C> gelu_erf(C x) {
   return {x * share, share + x * density};
 }
 
+template <class C>
+__device__ __forceinline__ Slope<C> tanh_slope(C x) {
+  const C inverse = C(1) / std::cosh(x);  // 1 - tanh² would cancel
+  return {std::tanh(x), inverse * inverse};
+}
+
 }  // namespace tessera::cuda

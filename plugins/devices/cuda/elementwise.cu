@@ -52,6 +52,20 @@ struct GeluErf {
   }
 };
 
+struct Tanh {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return tanh_slope(x).value;
+  }
+};
+
+struct TanhSlope {
+  template <class C>
+  __device__ C operator()(C grad, C x) const {
+    return grad * tanh_slope(x).derivative;
+  }
+};
+
 struct GeluErfSlope {
   template <class C>
   __device__ C operator()(C grad, C x) const {
@@ -162,6 +176,16 @@ void run(const GeluBackwardArgs& args, void*, cudaStream_t stream) {
 template <>
 void run(const GeluErfArgs& args, void*, cudaStream_t stream) {
   run_unary(args, elementwise::GeluErf{}, stream);
+}
+
+template <>
+void run(const TanhArgs& args, void*, cudaStream_t stream) {
+  run_unary(args, elementwise::Tanh{}, stream);
+}
+
+template <>
+void run(const TanhBackwardArgs& args, void*, cudaStream_t stream) {
+  run_binary<elementwise::TanhSlope>(args.kName, args.grad, args.x, args.out, stream);
 }
 
 template <>

@@ -88,4 +88,17 @@ void run(const GeluErfBackwardArgs& args) {
   });
 }
 
+template <>
+void run(const TanhArgs& args) {
+  unary(args.kName, args.x, args.out, [](double x) { return std::tanh(x); });
+}
+
+template <>
+void run(const TanhBackwardArgs& args) {
+  binary(args.kName, args.grad, args.x, args.out, [](double grad, double x) {
+    const double inverse = 1 / std::cosh(x);  // 1 - tanh² would cancel
+    return grad * inverse * inverse;
+  });
+}
+
 }  // namespace tessera::reference

@@ -51,6 +51,7 @@ class SelfAttention final : public Layer {
       model_fields::layers(s);
       model_fields::dropout(s, "of the attention probabilities").megatron("--attention-dropout");
       s.field("causal", &MeetingKeys::causal, "a position attends to itself and earlier ones only")
+          .from("model.causal")
           .structural();
       MeetingKeys::describe(s);
       model_fields::init_std(s);

@@ -37,6 +37,10 @@ struct LossSpec {
   /// Of LossWeight::field: the input whose sum is the weight, "loss_mask+1" (later_input.hpp).
   /// Empty: the data's field for this term.
   std::string_view mask = {};
+  /// Of LossWeight::field: the layer has room for so many rows of a sample whose mask is 1, which
+  /// its key `most_key` sets; a sample with more ends the run. 0: for all.
+  i64 most = 0;
+  std::string_view most_key = {};
   /// Of an auxiliary term: the metric that its value is added to, in place of one of its own name.
   std::string_view metric = {};
   /// Those of tensor, context and data along which each rank adds a part of its own. Along the

@@ -40,6 +40,10 @@ class TESSERA_API Model : public Identified {
   /// The bundle slot that holds the logits [n, v / tp] of the last layer when evaluating, for
   /// generation.
   static constexpr std::string_view kLogitsSlot = "logits";
+  /// The bundle slot in which a head that scores samples leaves a row for each sample of a
+  /// microbatch when evaluating, [samples, k]: a logit a class, for example. The rank that is first
+  /// along tensor and context has them all.
+  static constexpr std::string_view kScoresSlot = "scores";
 
  private:
   virtual std::vector<ModelLayer> do_layers() const = 0;

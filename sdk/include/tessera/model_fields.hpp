@@ -60,4 +60,14 @@ FieldBuilder dropout(Schema<Config>& s, std::string_view doc) {
   return s.field("dropout", &Config::dropout, doc).from("model.dropout").at_least(0).below(1);
 }
 
+/// std::string order: where norms are, "pre" or "post" (Shoeybi et al. 2019, figure 7). A model
+/// that has both says so in its own key `order`; in others it is "pre".
+template <class Config>
+void norm_order(Schema<Config>& s) {
+  s.field("order", &Config::order, "see model.order")
+      .given()
+      .from("model.order")
+      .one_of({"pre", "post"});
+}
+
 }  // namespace tessera::model_fields

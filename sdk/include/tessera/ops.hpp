@@ -62,6 +62,7 @@ layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, doub
 TESSERA_API Tensor rmsnorm(Context& cx, const Tensor& x, Parameter& weight, double eps);
 TESSERA_API Tensor gelu(Context& cx, const Tensor& x);      ///< the tanh form
 TESSERA_API Tensor gelu_erf(Context& cx, const Tensor& x);  ///< x · Φ(x)
+TESSERA_API Tensor tanh(Context& cx, const Tensor& x);
 TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor multiply(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor scale(Context& cx, const Tensor& x, double factor);
@@ -150,6 +151,15 @@ TESSERA_API void add_cross_entropy(Context& cx,
                                    i64 valid,
                                    ProcessGroup& group,
                                    std::string_view name,
+                                   double factor = 1);
+
+/// The same of logits [n, v] that every rank has whole: nothing is communicated. `factor` is 0
+/// where another rank's loss is the one that counts.
+TESSERA_API void add_cross_entropy(Context& cx,
+                                   LossTerm term,
+                                   Tensor logits,
+                                   const Tensor& targets,
+                                   const Tensor& mask,
                                    double factor = 1);
 
 /// The same values under another shape, tracked.

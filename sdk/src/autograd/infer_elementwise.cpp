@@ -43,8 +43,10 @@ void ScaleArgs::infer(ScaleArgs& args) { infer_unary(args); }
 void GeluArgs::infer(GeluArgs& args) { infer_unary(args); }
 
 void GeluErfArgs::infer(GeluErfArgs& args) { infer_unary(args); }
+void TanhArgs::infer(TanhArgs& args) { infer_unary(args); }
 void GeluBackwardArgs::infer(GeluBackwardArgs& args) { infer_slope(args); }
 void GeluErfBackwardArgs::infer(GeluErfBackwardArgs& args) { infer_slope(args); }
+void TanhBackwardArgs::infer(TanhBackwardArgs& args) { infer_slope(args); }
 
 void DropoutArgs::infer(DropoutArgs& args) {
   const Infer check(args);

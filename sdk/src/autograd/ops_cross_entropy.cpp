@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "tessera/ops.hpp"
 #include "tessera/process_group.hpp"
@@ -19,13 +20,16 @@ ShardedLoss sharded_loss(Context& cx,
                          const Tensor& inverse_weight,
                          i64 first,
                          i64 valid,
-                         ProcessGroup& group,
+                         ProcessGroup* group,
                          std::string_view name) {
+  const auto reduce = [&](const Tensor& values, ReduceOp op) {
+    if (group != nullptr) group->all_reduce(*cx.stream, values, op, name).wait(*cx.stream);
+  };
   const Tensor max = run(cx, CrossEntropyMaxArgs{logits.arg(), {}, valid})[0];
-  group.all_reduce(*cx.stream, max, ReduceOp::max, name).wait(*cx.stream);
+  reduce(max, ReduceOp::max);
   const Tensor sums =
       run(cx, CrossEntropySumsArgs{logits.arg(), targets.arg(), max.arg(), {}, first, valid})[0];
-  group.all_reduce(*cx.stream, sums, ReduceOp::sum, name).wait(*cx.stream);
+  reduce(sums, ReduceOp::sum);
   Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
   if (!cx.recording()) return {loss, sums};
 
@@ -58,35 +62,23 @@ ShardedLoss sharded_loss(Context& cx,
   return {loss, sums};
 }
 
-}  // namespace
-
-Tensor cross_entropy(Context& cx,
-                     const Tensor& logits,
-                     const Tensor& targets,
-                     const Tensor& mask,
-                     const Tensor& inverse_weight,
-                     i64 first,
-                     i64 valid,
-                     ProcessGroup& group,
-                     std::string_view name) {
-  return sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, group, name).loss;
-}
-
+// `group` nullptr: the logits are whole.
 // By value: whether this is the last owner decides whether the memory is used again.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
-void add_cross_entropy(Context& cx,
-                       LossTerm term,
-                       Tensor logits,
-                       const Tensor& targets,
-                       const Tensor& mask,
-                       i64 first,
-                       i64 valid,
-                       ProcessGroup& group,
-                       std::string_view name,
-                       double factor) {
+void add_to_loss(Context& cx,
+                 LossTerm term,
+                 Tensor logits,
+                 const Tensor& targets,
+                 const Tensor& mask,
+                 i64 first,
+                 i64 valid,
+                 ProcessGroup* group,
+                 std::string_view name,
+                 double factor) {
   Tensor inverse_weight = cx.sink->inverse_weight(term);
   if (factor != 1) inverse_weight = run(cx, ScaleArgs{inverse_weight.arg(), {}, factor})[0];
-  if (group.size() > 1 || first != 0 || !cx.ops->of<WholeCrossEntropyArgs>().available()) {
+  if ((group != nullptr && group->size() > 1) || first != 0 ||
+      !cx.ops->of<WholeCrossEntropyArgs>().available()) {
     const ShardedLoss made =
         sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, group, name);
     cx.sink->rows(cx, term, made.sums);
@@ -114,6 +106,44 @@ void add_cross_entropy(Context& cx,
                     });
   }
   cx.add_loss(term, loss);
+}
+
+}  // namespace
+
+Tensor cross_entropy(Context& cx,
+                     const Tensor& logits,
+                     const Tensor& targets,
+                     const Tensor& mask,
+                     const Tensor& inverse_weight,
+                     i64 first,
+                     i64 valid,
+                     ProcessGroup& group,
+                     std::string_view name) {
+  return sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, &group, name).loss;
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+void add_cross_entropy(Context& cx,
+                       LossTerm term,
+                       Tensor logits,
+                       const Tensor& targets,
+                       const Tensor& mask,
+                       i64 first,
+                       i64 valid,
+                       ProcessGroup& group,
+                       std::string_view name,
+                       double factor) {
+  add_to_loss(cx, term, std::move(logits), targets, mask, first, valid, &group, name, factor);
+}
+
+void add_cross_entropy(Context& cx,
+                       LossTerm term,
+                       Tensor logits,
+                       const Tensor& targets,
+                       const Tensor& mask,
+                       double factor) {
+  const i64 classes = logits.dim(1);
+  add_to_loss(cx, term, std::move(logits), targets, mask, 0, classes, nullptr, "", factor);
 }
 
 }  // namespace tessera::ops

@@ -37,6 +37,8 @@ Tensor gelu_erf(Context& cx, const Tensor& x) {
   return of_each<GeluErfArgs, GeluErfBackwardArgs>(cx, x);
 }
 
+Tensor tanh(Context& cx, const Tensor& x) { return of_each<TanhArgs, TanhBackwardArgs>(cx, x); }
+
 Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
   Tensor y = run(cx, AddArgs{a.arg(), b.arg(), {}})[0];
   if (!cx.recording()) return y;

@@ -85,6 +85,16 @@ EvaluationResults EvaluationTask::evaluate(TextScorer& scorer) const {
   return call_component(*this, "evaluate", [&] { return do_evaluate(scorer); });
 }
 
+EvaluationResults EvaluationTask::evaluate_samples(const SampleScores& scores) const {
+  return call_component(*this, "evaluate_samples", [&] { return do_evaluate_samples(scores); });
+}
+std::shared_ptr<const Dataset> EvaluationTask::samples() const {
+  return call_component(*this, "samples", [&] { return do_samples(); });
+}
+void EvaluationTask::to_average(SampleScores& scores) const {
+  call_component(*this, "to_average", [&] { do_to_average(scores); });
+}
+
 std::vector<FieldInfo> Dataset::fields() const {
   return call_component(*this, "fields", [&] { return do_fields(); });
 }

@@ -57,6 +57,7 @@ void add_matmul_cases(Cases& cases);
 void add_norm_cases(Cases& cases);
 void add_elementwise_cases(Cases& cases);
 void add_gelu_erf_cases(Cases& cases);
+void add_tanh_cases(Cases& cases);
 void add_embedding_cases(Cases& cases);
 void add_rotary_cases(Cases& cases);
 void add_attention_cases(Cases& cases);

@@ -118,17 +118,28 @@ void add_elementwise_cases(Cases& cases) {
   add_copy(cases);
 }
 
-void add_gelu_erf_cases(Cases& cases) {
+namespace {
+
+template <class Forward, class Backward>
+void add_function(Cases& cases, const Forward& forward, const Backward& backward) {
   for (const Shape& shape :
        {Shape{1}, Shape{3}, Shape{17}, Shape{33, 127}, Shape{3, 5, 7}, Shape{0}, Shape{9001}}) {
     const std::string name = shape.text();
     const auto grad = [&] { return cases.random(shape, -3, 3); };
     const auto x = [&] { return cases.random(shape, -8, 8); };
-    cases.add(name, GeluErfArgs{}, {x(), Operand::result()});
-    cases.add(name, GeluErfBackwardArgs{}, {grad(), x(), Operand::result()});
-    cases.add(name + " in place", GeluErfBackwardArgs{}, {grad(), x(), Operand::alias(0)});
+    cases.add(name, forward, {x(), Operand::result()});
+    cases.add(name, backward, {grad(), x(), Operand::result()});
+    cases.add(name + " in place", backward, {grad(), x(), Operand::alias(0)});
   }
+}
+
+}  // namespace
+
+void add_gelu_erf_cases(Cases& cases) {
+  add_function(cases, GeluErfArgs{}, GeluErfBackwardArgs{});
   add_tails(cases, GeluErfArgs{}, GeluErfBackwardArgs{});
 }
+
+void add_tanh_cases(Cases& cases) { add_function(cases, TanhArgs{}, TanhBackwardArgs{}); }
 
 }  // namespace tessera::testing

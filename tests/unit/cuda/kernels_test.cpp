@@ -360,6 +360,8 @@ TEST(CudaKernels, WhatIsNotFiniteStaysSo) {
     agrees(GeluErfArgs{}, {x, Operand::result()});
     const Operand grad = Operand::given({5}, dtype, {1, 1, 1, 1, 1});
     agrees(GeluErfBackwardArgs{}, {grad, x, Operand::result()});
+    agrees(TanhArgs{}, {x, Operand::result()});
+    agrees(TanhBackwardArgs{}, {grad, x, Operand::result()});
     for (const DType to : kFloats) agrees(CopyArgs{}, {x, Operand::blank({5}, to)});
     // The slope at a large number is 0 or 1, though its square overflows.
     const Operand large = Operand::given({2}, dtype, {60000, -60000});

@@ -91,6 +91,22 @@ TEST_P(CpuInstructionSet, GeluErfIsAsAccurateAsStated) {
   }
 }
 
+TEST_P(CpuInstructionSet, TanhIsAsAccurateAsStated) {
+  const auto device = cpu_device_on(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
+  std::vector<double> x;
+  for (int i = -10 * 256; i <= 10 * 256; ++i) x.push_back(i / 256.0);  // floats too
+  const Shape shape{static_cast<i64>(x.size())};
+  const auto of = testing::Operand::given(shape, DType::fp32, x);
+  const auto outcome = testing::run_op(
+      *device, testing::op_case("accuracy", TanhArgs{}, {of, testing::Operand::result()}));
+  ASSERT_EQ(outcome.wrong, "");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::tanh(x[i]);
+    ASSERT_NEAR(outcome.values[1][i], expected, 4e-7 * std::abs(expected)) << x[i];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All,
                          CpuInstructionSet,
                          ::testing::ValuesIn(kInstructionSets),

@@ -98,6 +98,8 @@ TEST_F(Gradient, Pointwise) {
   EXPECT_EQ(gradient_check(cx_, gelu, two), "");
   const auto exact = [](Context& cx, const Tensors& x) { return Tensors{ops::gelu_erf(cx, x[0])}; };
   EXPECT_EQ(gradient_check(cx_, exact, two), "");
+  const auto tanh = [](Context& cx, const Tensors& x) { return Tensors{ops::tanh(cx, x[0])}; };
+  EXPECT_EQ(gradient_check(cx_, tanh, two), "");
   const auto add = [](Context& cx, const Tensors& x) { return Tensors{ops::add(cx, x[0], x[1])}; };
   EXPECT_EQ(gradient_check(cx_, add, two), "");
   const auto multiply = [](Context& cx, const Tensors& x) {

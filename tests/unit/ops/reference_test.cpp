@@ -200,6 +200,17 @@ TEST(ReferenceGeluErf, KnownValues) {
   expect_near({slope[0] + slope[1], slope[2], slope[3]}, {1, 0.5, 1});
 }
 
+TEST(ReferenceTanh, KnownValues) {
+  const std::vector<double> x = {-20, -1, 0, 0.5};
+  expect_near(run(TanhArgs{}, {fp64({4}, x), Operand::result()})[1],
+              {-1, -0.7615941559557649, 0, 0.46211715726000973},
+              1e-15);
+  const auto slope =
+      run(TanhBackwardArgs{}, {fp64({3}, {2, 1, 1}), fp64({3}, {0, 1, 20}), Operand::result()})[2];
+  expect_near(slope, {2, 0.41997434161402614, 0}, 1e-15);
+  EXPECT_NEAR(slope[2] / 1.6993417021166355e-17, 1, 1e-13);  // 1 - tanh² would give 0
+}
+
 TEST(ReferenceElementwise, HandValues) {
   const Operand a = fp64({3}, {1, 2, 3}), b = fp64({3}, {10, -20, 0.5});
   EXPECT_EQ(run(AddArgs{}, {a, b, Operand::result()})[2], (std::vector<double>{11, -18, 3.5}));

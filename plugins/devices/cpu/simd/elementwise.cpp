@@ -2,6 +2,7 @@
 #include "simd/gelu_erf.hpp"
 #include "simd/kernels_of_isa.hpp"
 #include "simd/storage.hpp"
+#include "simd/tanh.hpp"
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {
@@ -90,6 +91,18 @@ template <>
 void run(const GeluErfBackwardArgs& args) {
   map(
       args.out, [](F grad, F x) { return grad * gelu_erf_derivative(x); }, args.grad, args.x);
+}
+
+template <>
+void run(const TanhArgs& args) {
+  map(
+      args.out, [](F x) { return tanh_of(x); }, args.x);
+}
+
+template <>
+void run(const TanhBackwardArgs& args) {
+  map(
+      args.out, [](F grad, F x) { return grad * tanh_derivative(x); }, args.grad, args.x);
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

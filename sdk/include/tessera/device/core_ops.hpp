@@ -73,7 +73,9 @@ using CoreOperations = OperationList<MatmulArgs,
                                      SumBlocksArgs,
                                      StepScalarsArgs,
                                      AdamWArgs,
-                                     SgdArgs>;
+                                     SgdArgs,
+                                     TanhArgs,
+                                     TanhBackwardArgs>;
 
 /// Operations whose kernels every device of CPU memory has from HostDevice.
 using HostOperations = OperationList<FillArgs,

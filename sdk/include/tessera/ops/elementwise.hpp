@@ -74,6 +74,24 @@ struct GeluErfBackwardArgs {
   TESSERA_API static void infer(GeluErfBackwardArgs& args);
 };
 
+/// out = tanh(x). Dense.
+struct TanhArgs {
+  static constexpr std::string_view kName = "tanh";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::data}};
+  TensorArg x, out;
+  TESSERA_API static void infer(TanhArgs& args);
+};
+/// out = grad · derivative at x. out may be grad.
+struct TanhBackwardArgs {
+  static constexpr std::string_view kName = "tanh_backward";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"grad", TypeRule::data}, {"x", TypeRule::data}, {"out", TypeRule::data}};
+  TensorArg grad, x, out;
+  TESSERA_API static void infer(TanhBackwardArgs& args);
+};
+
 /// out [n, f] = residual (optional) + dropped(x): each element of x is kept with probability 1 - p
 /// and scaled by 1/(1 - p), by the word of hidden_counter(row_ids[i], feature_offset + j) under
 /// `key` (random.hpp). Without residual it is its own gradient. out may be x.

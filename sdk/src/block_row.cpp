@@ -1,4 +1,4 @@
-#include "block_kinds.hpp"
+#include "tessera/block_row.hpp"
 
 #include <algorithm>
 
@@ -33,8 +33,8 @@ std::size_t kind(std::string_view rest, const BlockKinds& kinds) {
                               : fmt::format("there are {}", fmt::join(names, ", ")));
 }
 
-}  // namespace
-
+// The component of each of `layers` blocks: `block` everywhere without a pattern, else the kinds
+// that the pattern names.
 std::vector<Component<Layer>> blocks_of(const std::string& pattern,
                                         const BlockKinds& kinds,
                                         const Component<Layer>& block,
@@ -62,6 +62,46 @@ std::vector<Component<Layer>> blocks_of(const std::string& pattern,
   std::vector<Component<Layer>> blocks;
   for (const std::string& name : row) blocks.push_back(kinds.at(name));
   return blocks;
+}
+
+i64 vocabulary_of(const BlockRowKeys& keys, const ModelArguments& arguments) {
+  const i64 vocab = keys.vocab.value_or(arguments.tokenizer_vocab);
+  if (vocab < 1) {
+    fail_config("model.vocab = \"auto\" needs a tokenizer; give the number of entries");
+  }
+  if (vocab < arguments.tokenizer_vocab) {
+    fail_config("model.vocab = {} is smaller than the tokenizer's vocabulary of {}",
+                vocab,
+                arguments.tokenizer_vocab);
+  }
+  return vocab;
+}
+
+}  // namespace
+
+BlockRow::BlockRow(const BlockRowKeys& keys, const ModelArguments& arguments)
+    : keys_(keys),
+      vocab_(vocabulary_of(keys, arguments)),
+      blocks_(blocks_of(keys.pattern, keys.blocks, keys.block, keys.layers)) {
+  if (arguments.sequence_length <= keys.positions) return;
+  fail_config("model.positions = {} are fewer than batch.sequence_length = {}",
+              keys.positions,
+              arguments.sequence_length);
+}
+
+std::vector<ModelLayer> BlockRow::layers() const {
+  std::vector<ModelLayer> list{{"embedding", ModelLayer::embedding}};
+  for (i64 i = 0; i < keys_.layers; ++i) {
+    list.push_back({fmt::format("layers.{}", i), ModelLayer::block});
+  }
+  list.push_back({"head", ModelLayer::head});
+  return list;
+}
+
+Given BlockRow::given(Given more) const {
+  more.emplace_back("vocab", vocab_);
+  more.emplace_back("vocab_multiple", keys_.vocab_multiple);
+  return more;
 }
 
 }  // namespace tessera

@@ -1,0 +1,103 @@
+#include "bert_head.hpp"
+
+#include <algorithm>
+
+#include "masked_rows.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera {
+
+namespace {
+
+// Masks that are made as BERT's (Devlin et al. 2019, §3.1) select 15 % of a sample.
+i64 usual_predictions(i64 sequence) { return (sequence * 15 + 99) / 100; }
+
+}  // namespace
+
+void BertHead::Config::describe(Schema<Config>& s) {
+  HeadKeys::describe(s);
+  s.field(
+       "predictions",
+       &Config::predictions,
+       "most masked tokens of a sample, for which there is room; \"auto\": 15 % of its positions")
+      .at_least(1)
+      .at_most(kMostPositions)
+      .also("max_predictions_per_seq");
+  s.slot("dense", &Config::dense, "before GELU, norm and logits");
+  s.slot("dense_norm", &Config::dense_norm, "normalisation before the logits");
+  s.slot("pooler", &Config::pooler, "of the first row, before tanh");
+  s.slot("sentence_order", &Config::sentence_order, "from the pooled row to two classes");
+}
+
+BertHead::BertHead(const Config& config, BuildContext& build)
+    : rows_(config, build),
+      targets_(build.slot("targets")),
+      mask_(build.slot("loss_mask")),
+      label_(build.slot("label")),
+      label_mask_(build.slot("label_mask")),
+      predictions_(config.predictions.value_or(usual_predictions(build.sequence_length()))),
+      lm_(build.loss({.name = "lm", .most = predictions_, .most_key = "predictions"})),
+      order_(build.loss({.name = "order",
+                         .mask = "label_mask",
+                         .partial = {Axis::tensor, Axis::context, Axis::data}})),
+      dense_(
+          head_linear("dense", config.dense, config.hidden, config.hidden, config.init_std, build)),
+      dense_norm_(build.child("dense_norm", config.dense_norm, {}, ChildRows::own)),
+      sentence_order_(head_linear(
+          "sentence_order", config.sentence_order, config.hidden, 2, config.init_std, build)),
+      pooler_(config.pooler, config, build) {
+  const Split split{0, Axis::tensor, {}, config.vocab_multiple};
+  weight_ = &build.parameter({.name = "weight",
+                              .shape = {config.vocab, config.hidden},
+                              .split = {split},
+                              .init = Init::gaussian(config.init_std),
+                              .tags = {"embedding"},
+                              .share = "embedding.weight",
+                              .linear = true});
+  bias_ = &build.parameter(
+      {.name = "bias", .shape = {config.vocab}, .split = {split}, .tags = {"bias"}});
+  const i64 local = weight_->local[0];
+  first_ = rows_.region().index() * local;
+  valid_ = std::clamp<i64>(config.vocab - first_, 0, local);
+}
+
+std::vector<Phase> BertHead::do_phases() {
+  return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
+             for (const Slot slot : {targets_, mask_, label_, label_mask_}) {
+               require(bundle[slot].defined(),
+                       "a head of masked words needs targets, loss_mask, label and label_mask of "
+                       "its data; it writes no text");
+             }
+             const Tensor rows = rows_.take(cx, bundle);
+             add_masked_loss(cx, rows, bundle);
+             add_order_loss(cx, rows, bundle);
+           }}};
+}
+
+void BertHead::add_masked_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const {
+  const i64 all = rows.dim(0), samples = all / rows_.sequence();
+  const MaskedRows masked(cx, bundle[mask_], std::min(predictions_ * samples, all));
+  const Tensor x = rows_.normed(cx, masked.of(cx, rows));
+  const Tensor y = (*dense_norm_)(cx, ops::gelu_erf(cx, (*dense_)(cx, x)));
+  ops::add_cross_entropy(cx,
+                         lm_,
+                         ops::linear(cx, y, *weight_, bias_),
+                         masked.entries(cx, bundle[targets_]),
+                         masked.entries(cx, bundle[mask_]),
+                         first_,
+                         valid_,
+                         rows_.region().group(),
+                         rows_.region().name());
+}
+
+void BertHead::add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const {
+  const Tensor pooled = pooler_(cx, rows_.first_of_samples(cx, rows));
+  ops::add_cross_entropy(cx,
+                         order_,
+                         (*sentence_order_)(cx, pooled),
+                         bundle[label_],
+                         bundle[label_mask_],
+                         rows_.share());
+}
+
+}  // namespace tessera
