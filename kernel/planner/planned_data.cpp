@@ -4,50 +4,79 @@
 #include <utility>
 
 #include "kernel/model/chunk.hpp"
+#include "kernel/model/data_inputs.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
 namespace {
 
+// A field, and how many values of a sample are 1; all others are 0.
+struct PlannedField {
+  FieldInfo info;
+  i64 ones = 0;
+};
+
 class PlannedDataset final : public Dataset {
  public:
-  PlannedDataset(i64 sequence_length, const std::vector<std::string>& losses)
-      : sequence_length_(sequence_length),
-        fields_{{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}} {
-    for (const std::string& loss : losses) {
-      const bool first = fields_.back().loss.empty();
-      fields_.push_back({first ? "loss_mask" : loss + "_mask", DType::u8, loss});
-    }
+  PlannedDataset(i64 sequence_length, std::vector<PlannedField> fields)
+      : sequence_length_(sequence_length), fields_(std::move(fields)) {}
+  std::vector<FieldInfo> do_fields() const override {
+    std::vector<FieldInfo> fields;
+    for (const PlannedField& field : fields_) fields.push_back(field.info);
+    return fields;
   }
-  std::vector<FieldInfo> do_fields() const override { return fields_; }
   i64 do_size(SampleSet) const override { return i64{1} << 40; }
   void do_read(SampleSet, i64, const SampleBuffers& out) const override {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
+      const FieldInfo& info = fields_[i].info;
       auto* bytes = static_cast<u8*>(out.fields[i]);
-      const u8 value = fields_[i].loss.empty() ? 0 : 1;
-      std::fill_n(bytes, sequence_length_ * dtype_size(fields_[i].dtype), value);
+      std::fill_n(
+          bytes,
+          values_of(info, {.micro = 1, .sequence = sequence_length_}) * dtype_size(info.dtype),
+          u8{0});
+      std::fill_n(bytes, fields_[i].ones, u8{1});
     }
   }
   std::string do_fingerprint() const override { return "none"; }
 
  private:
   i64 sequence_length_;
-  std::vector<FieldInfo> fields_;
+  std::vector<PlannedField> fields_;
 };
 
-// The loss terms of the model that the data has to weight, from building it for a dry rank.
-std::vector<std::string> losses_of(const RunSetup& setup) {
+// What heads read of datasets that ship, beside tokens, targets and their mask.
+const std::vector<FieldInfo>& usual_fields() {
+  static const std::vector<FieldInfo> kFields = {{"segments", DType::i64},
+                                                 {"answerable", DType::u8},
+                                                 {"label", DType::i64, "", 1},
+                                                 {"label_mask", DType::u8, "", 1},
+                                                 {"answer", DType::i64, "", 2},
+                                                 {"answer_mask", DType::u8, "", 2}};
+  return kFields;
+}
+
+// The fields that the model reads, from building it for a dry rank.
+std::vector<PlannedField> fields_of(const RunSetup& setup) {
   const Mesh mesh(RankGenerator(setup.layout), 0);
   ModelParts parts(mesh);
   const BuildSettings settings = build_settings_of(setup, mesh, nullptr);
   const int layers = static_cast<int>(setup.model->layers().size());
   const Chunk chunk(*setup.model, 0, 0, layers, settings, parts);
-  std::vector<std::string> names;
-  for (const ModelParts::LossInfo& loss : parts.losses()) {
-    if (loss.mask.empty()) names.push_back(loss.name);
+  std::vector<PlannedField> fields = {{{"tokens", DType::i64}}, {{"targets", DType::i64}}};
+  for (const FieldInfo& field : usual_fields()) {
+    if (std::ranges::find(parts.slots(), field.name) != parts.slots().end()) {
+      fields.push_back({field, field.dtype == DType::u8 ? std::max<i64>(field.length, 1) : 0});
+    }
   }
-  return names;
+  bool first = true;
+  for (const ModelParts::LossInfo& loss : parts.losses()) {
+    if (!loss.mask.empty() || loss.weight != LossWeight::field) continue;
+    const i64 ones = loss.most > 0 ? loss.most : setup.sequence_length;
+    const std::string name = std::exchange(first, false) ? "loss_mask" : loss.name + "_mask";
+    fields.push_back({{name, DType::u8, loss.name}, std::min(ones, setup.sequence_length)});
+  }
+  return fields;
 }
 
 }  // namespace
@@ -63,7 +92,7 @@ RunSetup derive_planned_setup(
   if (!why.empty()) derive_model(setup, without_data);
   if (without_data.empty()) {
     without_data.run([&] {
-      setup.dataset = std::make_shared<PlannedDataset>(setup.sequence_length, losses_of(setup));
+      setup.dataset = std::make_shared<PlannedDataset>(setup.sequence_length, fields_of(setup));
       setup.fields = setup.dataset->fields();
       return true;
     });

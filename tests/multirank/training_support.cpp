@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "bert_samples_support.hpp"
 #include "kernel/comm/communicators.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
@@ -111,6 +112,7 @@ std::unique_ptr<PluginHost> load_plugins() {
   auto host = std::make_unique<PluginHost>(std::vector<std::filesystem::path>{
       TESSERA_BUILD_DIR "/plugins", TESSERA_BUILD_DIR "/tests/plugins/adafactor"});
   host->add_builtin(&register_threads);
+  host->add_builtin(&bert_samples::register_pairs);
   return host;
 }
 

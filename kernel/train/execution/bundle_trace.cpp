@@ -20,7 +20,7 @@ i64 span_bytes(const TensorArg& tensor) {
   return (last + 1) * dtype_size(tensor.dtype);
 }
 
-std::vector<TracedValue> values_of(const std::vector<Tensor>& tensors) {
+std::vector<TracedValue> traced_values(const std::vector<Tensor>& tensors) {
   std::vector<TracedValue> values;
   for (const Tensor& tensor : tensors) {
     TracedValue& value = values.emplace_back();
@@ -149,19 +149,19 @@ std::vector<TracedChunk> trace_bundles(const Rank& rank,
     std::vector<std::vector<Tensor>> kept;  // so that no address is used again
     for (const SampleReader::Input& input : inputs) {
       live.bundle()[Slot{model.parts().slot(input.info.name)}] =
-          make({setup.batch.rows()}, input.info.dtype);
+          make({values_of(input.info, setup.batch)}, input.info.dtype);
     }
     if (stage > 0) {
       receive(stage - 1, [&](Slot slot, Tensor value) { live.receive(slot, std::move(value)); });
     }
     forward = true;
     for (phase = 0; phase < phases; ++phase) {
-      traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
+      traced.values_.push_back(traced_values(kept.emplace_back(live.bundle().tensors())));
       live.forward(cx, phase);
     }
     phase = -1;
     forward = false;
-    traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
+    traced.values_.push_back(traced_values(kept.emplace_back(live.bundle().tensors())));
     if (stage < setup.stages.last()) {
       receive(stage, [&](Slot slot, Tensor value) { live.set_gradient(slot, std::move(value)); });
     }

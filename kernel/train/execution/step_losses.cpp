@@ -161,9 +161,11 @@ StepLosses::Row StepLosses::row_of(const double* sums,
   }
   counts_.add_metrics(sums + sums_.dim(0), row.metrics, row.by_layer);
   const auto own = static_cast<std::ptrdiff_t>(row.metrics.size());
+  const bool several = std::ranges::count(terms_, false, &Column::auxiliary) > 1;
   for (const Column& term : terms_) {
     if (!term.auxiliary) {
       row.loss += sums[term.index];
+      if (several) row.metrics.emplace_back(term.name, sums[term.index]);
       continue;
     }
     const auto shown = std::ranges::find(

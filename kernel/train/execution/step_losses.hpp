@@ -40,7 +40,8 @@ class StepLosses final : public StepSink {
   struct Row {
     using Metric = std::pair<std::string, double>;
     double loss = 0;  ///< sum of all terms but auxiliary ones
-    /// Metrics, then auxiliary terms, by name. One to which nothing contributed is left out.
+    /// Metrics, then auxiliary terms and, where the loss has several, each of its terms, by name.
+    /// One to which nothing contributed is left out.
     std::vector<Metric> metrics;
     std::vector<std::pair<std::string, std::vector<double>>> by_layer;  ///< as StepEnd
     std::vector<double> scalars;

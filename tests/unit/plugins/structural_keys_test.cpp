@@ -30,6 +30,8 @@ const std::map<std::string, std::string> kNotStructural = {
     {"value_size", "shapes"},
     {"experts", "shapes"},
     {"shared_ffn", "names and shapes of parameters"},
+    {"segments", "shapes"},
+    {"predictions", "how many rows of a sample may be masked"},
     {"layers", "names of parameters"},
     {"bias", "names of parameters"},
     {"learned_positions", "names of parameters"},
@@ -92,7 +94,11 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
   }
   std::ranges::sort(keys);
   EXPECT_THAT(keys,
-              ElementsAre("default.base",
+              ElementsAre("bert.causal",
+                          "bert.heads",
+                          "bert.order",
+                          "bert.pattern",
+                          "default.base",
                           "default.fraction",
                           "default.interleaved",
                           "gated_mlp.activation",

@@ -1,0 +1,102 @@
+// BERT trains to one loss curve under any layout: norms before and after sub-layers, masked words
+// and sentence order, samples that are half padding.
+#include "bert_samples_support.hpp"
+
+namespace tessera::testing {
+namespace bert_invariant_test {
+
+using namespace decoder_layouts;
+using namespace bert_samples;
+
+const Sets kInterleaved = {"parallel.pipeline=2",
+                           "schedule.type=\"interleaved_1f1b\"",
+                           "schedule.chunks=2",
+                           "placement.layout=\"E|t|t|L\""};
+const Sets kZbv = {"parallel.pipeline=2", "schedule.type=\"zbv\"", "placement.layout=\"E|t|t|L\""};
+const Sets kShards = {"parallel.data=2", "optimizer.type=\"distributed\""};
+
+std::vector<Row> rows() {
+  std::vector<Row> all;
+  for (const std::string order : {"pre", "post"}) {
+    const auto add = [&](const std::string& name, const Sets& sets, const Sets& more = {}) {
+      all.push_back({order + "_" + name, sets, bert(order, more)});
+    };
+    add("tp2", kTensor, kPadded);
+    add("tp2_sp", with(kTensor, {kRows}), kPadded);
+    add("tp4_sp", {"parallel.tensor=4", kRows});
+    add("cp2_ring", with(kContext, method("ring")), kPadded);
+    add("cp2_allgather", with(kContext, method("allgather")), kPadded);
+    add("cp2_all_to_all", with(kContext, method("all_to_all")), kPadded);
+    add("tp2_cp2_sp", with(with(kTensor, kContext), {kRows}), kPadded);
+    add("dp2_distributed", kShards, kPadded);
+    add("interleaved_pp2", kInterleaved, kPadded);
+    add("zbv_pp2_tp2_sp", with(with(kZbv, kTensor), {kRows}));
+    add("recompute", {"recompute.mode=\"full\""}, kPadded);
+    add("graphs_tp2", with(kTensor, {"graph.type=\"partial\""}), kPadded);
+    add("whole_step", {"graph.type=\"full_iteration\""}, kPadded);
+    add("cpu_tp2_cp2", with(with(kTensor, kContext), {"device.type=\"cpu\""}), kPadded);
+  }
+  return all;
+}
+
+class BertLayouts : public ::testing::TestWithParam<Row> {};
+
+TEST_P(BertLayouts, HaveOneLossCurve) {
+  const Row& row = GetParam();
+  expect_one_loss_curve(row.model, {row.name, row.sets});
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, BertLayouts, ::testing::ValuesIn(rows()), name_of);
+
+class BertNarrow : public ::testing::TestWithParam<Row> {};
+
+TEST_P(BertNarrow, IsAsNearAsOneRank) {
+  const Row& row = GetParam();
+  const Findings found =
+      check_narrow(plugins(), {row.name.substr(0, 4), "cpu"}, row.sets, Rounding::other, row.model);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    BertNarrow,
+    ::testing::Values(Row{"bf16_tp2_cp2", with(kTensor, kContext), bert("post", kPadded)},
+                      Row{"bf16_dp2", kShards, bert("pre", kPadded)},
+                      Row{"fp16_tp2_sp", with(kTensor, {kRows}), bert("post", kPadded)}),
+    name_of);
+
+TEST(Bert, ASampleHasTheSameLossWhateverItsPadding) {
+  const auto run = [](int positions) {
+    return train(tiny_config(),
+                 bert("post",
+                      {fmt::format("batch.sequence_length={}", positions),
+                       "model.positions=64",
+                       "model.head.predictions=8",
+                       "data.longest=32",
+                       "model.dropout=0.0",
+                       "precision.compute=\"fp64\"",
+                       "precision.main=\"fp64\""}),
+                 {.steps = 3});
+  };
+  const Training narrow = run(32), wide = run(64);
+  EXPECT_EQ(difference(wide.losses, narrow.losses, 1e-12, "loss"), "");
+  EXPECT_EQ(difference(wide.norms, narrow.norms, 1e-12, "norm"), "");
+  for (const auto& [name, gradient] : narrow.gradients) {
+    EXPECT_LT(rms(gradient, wide.gradients.at(name)), 1e-14) << name;
+  }
+}
+
+TEST(Bert, MoreMaskedTokensThanThereIsRoomForEndTheRun) {
+  try {
+    train(tiny_config(), bert("pre", {"model.head.predictions=1"}), {.steps = 1});
+    FAIL() << "it trained";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("values of 1 in \"loss_mask\"; predictions = 1 has room for no more"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace bert_invariant_test
+}  // namespace tessera::testing
