@@ -107,9 +107,12 @@ struct EvalOptions {
   std::string task;        ///< type of the evaluation
   std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
   std::string data;        ///< file that it reads
-  i64 batch = 8;           ///< texts of a microbatch
+  i64 batch = 8;           ///< texts or samples of a microbatch
   i64 ranks = 1;
   bool json = false;
+  std::vector<std::string> ensemble;  ///< further checkpoints, whose scores are averaged with its
+  std::vector<std::string> seeds;     ///< further checkpoints, each measured by itself
+  std::string test;                   ///< file that the median of these is measured on, too
   std::vector<std::string> keys;  ///< of the evaluation: "--window", "1024"
   std::vector<std::string> path;  ///< more plugin folders
   std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
@@ -193,6 +196,8 @@ struct DataOverlapOptions {
 };
 
 int run_eval(const EvalOptions& options);
+/// `tessera eval embed`.
+int run_embed(const EvalOptions& options);
 int run_ranks(const RanksOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_plugins_list(const PluginsOptions& options);

@@ -92,13 +92,24 @@ void add_eval(Program& program, int (*run)(const EvalOptions&)) {
   add_path(command, "--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
       ->required();
   add_path(command, "--data", o->data, "the file that it reads")->required();
-  command->add_option("--batch", o->batch, "texts of a microbatch")
+  command->add_option("--batch", o->batch, "texts or samples of a microbatch")
       ->check(CLI::Range(i64{1}, kMostTexts))
       ->capture_default_str();
   command->add_option("--ranks", o->ranks, "processes of this host that compute together")
       ->check(CLI::Range(i64{1}, kMostOnAxis))
       ->capture_default_str();
-  command->add_flag("--json", o->json, "print one object");
+  command
+      ->add_option("--ensemble",
+                   o->ensemble,
+                   "further checkpoints: what all of them say of a sample is averaged")
+      ->expected(1, kMostOnAxis);
+  command
+      ->add_option("--seeds",
+                   o->seeds,
+                   "further checkpoints: each is measured, and the median is named")
+      ->expected(1, kMostOnAxis);
+  add_path(command, "--test", o->test, "a file that the median of --seeds is measured on, too");
+  command->add_flag("--json", o->json, "print one object a model");
   add_plugin_folders(command, o->path);
   add_sets(command, o->sets);
   // Keys of the evaluation, which it alone knows.

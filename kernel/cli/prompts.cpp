@@ -26,22 +26,29 @@ void require_utf8(std::string_view line, const std::string& where) {
   }
 }
 
-std::string text_of_object(std::string_view line, const std::string& where) {
+std::string text_of_object(std::string_view line,
+                           const std::string& field,
+                           const std::string& where) {
   const auto json = parse_json_object<nlohmann::json, ConfigError>(line, where);
   for (const auto& [key, value] : json.items()) {
-    if (key != "prompt") fail_config("{} has {}; only \"prompt\" is known", where, quote(key));
+    if (key != field) fail_config("{} has {}; only \"{}\" is known", where, quote(key), field);
   }
-  const auto prompt = json.find("prompt");
-  if (prompt == json.end()) fail_config("{} has no \"prompt\"", where);
-  if (!prompt->is_string()) {
-    fail_config("{}: \"prompt\" is a JSON {} instead of a string", where, prompt->type_name());
+  const auto text = json.find(field);
+  if (text == json.end()) fail_config("{} has no \"{}\"", where, field);
+  if (!text->is_string()) {
+    fail_config("{}: \"{}\" is a JSON {} instead of a string", where, field, text->type_name());
   }
-  return prompt->get<std::string>();
+  return text->get<std::string>();
 }
 
-std::vector<Prompt> prompts_of_file(const std::string& path) {
-  const DataFile file(path, "--prompts");
-  const std::string name = "--prompts " + written_plain(path);
+}  // namespace
+
+std::vector<Prompt> read_texts(const std::string& path,
+                               std::string_view flag,
+                               std::string_view field,
+                               std::string_view empty) {
+  const DataFile file(path, flag);
+  const std::string name = fmt::format("{} {}", flag, written_plain(path));
   const bool objects = path.ends_with(".jsonl");
   std::string_view rest = file.text();
   if (rest.starts_with(kByteOrderMark)) {
@@ -55,18 +62,19 @@ std::vector<Prompt> prompts_of_file(const std::string& path) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     std::string where = fmt::format("{}: line {}", name, prompts.size() + 1);
     require_utf8(line, where);
-    std::string text = objects && !line.empty() ? text_of_object(line, where) : std::string(line);
-    if (text.empty()) fail_config("{} is empty: give the model a text to continue", where);
+    std::string text = objects && !line.empty() ? text_of_object(line, std::string(field), where)
+                                                : std::string(line);
+    if (text.empty()) fail_config("{} is empty: {}", where, empty);
     prompts.push_back({std::move(text), std::move(where)});
   }
-  if (prompts.empty()) fail_config("{} is empty: one prompt a line", name);
+  if (prompts.empty()) fail_config("{} is empty: one {} a line", name, field);
   return prompts;
 }
 
-}  // namespace
-
 std::vector<Prompt> read_prompts(const GenerateOptions& options) {
-  if (!options.prompts.empty()) return prompts_of_file(options.prompts);
+  if (!options.prompts.empty()) {
+    return read_texts(options.prompts, "--prompts", "prompt", "give the model a text to continue");
+  }
   if (options.prompt.empty())
     fail_config("there is no text to continue: give --prompt TEXT or --prompts FILE");
   return {{options.prompt, "--prompt"}};

@@ -2,16 +2,15 @@
 
 #include <variant>
 
+#include "kernel/train/run/sample_scores.hpp"
+
 namespace tessera {
 
 Validation Validations::run(i64 step) {
   const RunSetup& setup = model_.setup();
   Validation found{step, evaluation_.validate(setup.validation_samples)};
-  if (!setup.evaluations.empty() && scorer_ == nullptr) {
-    scorer_ = std::make_unique<ModelScorer>(model_);
-  }
   for (const auto& [name, task] : setup.evaluations) {
-    for (const auto& [measure, value] : task->evaluate(*scorer_)) {
+    for (const auto& [measure, value] : measured(*task)) {
       const std::string full = name + "." + measure;
       if (const auto* number = std::get_if<double>(&value.data)) {
         found.measured.emplace_back(full, *number);
@@ -21,6 +20,14 @@ Validation Validations::run(i64 step) {
     }
   }
   return found;
+}
+
+EvaluationResults Validations::measured(const EvaluationTask& task) {
+  if (const auto samples = task.samples()) {
+    return task.evaluate_samples(score_all(model_, *samples));
+  }
+  if (scorer_ == nullptr) scorer_ = std::make_unique<ModelScorer>(model_);
+  return task.evaluate(*scorer_);
 }
 
 }  // namespace tessera

@@ -15,6 +15,8 @@ class Validations {
   Evaluation& evaluation() { return evaluation_; }
   /// All ranks call it and get the same.
   Validation run(i64 step);
+  /// What one evaluation finds; alike.
+  EvaluationResults measured(const EvaluationTask& task);
 
  private:
   PlacedModel& model_;

@@ -12,6 +12,7 @@
 #include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/schedule/orders.hpp"
+#include "kernel/train/data/embedded_texts.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
@@ -267,12 +268,41 @@ void check_bad_steps(const RunSetup& setup) {
       wanted);
 }
 
+bool opens_no_dataset(DataUse use) {
+  return use == DataUse::none || use == DataUse::embedding || use == DataUse::evaluation;
+}
+
+std::shared_ptr<const EvaluationTask> make_evaluation(const RunSetup& setup,
+                                                      const Named<EvaluationTask>& named) {
+  EvaluationArguments arguments{.tokenizer = setup.tokenizer,
+                                .most_tokens = setup.sequence_length + 1,
+                                .sequence_length = setup.sequence_length};
+  return setup.maker->make(named.component, arguments);
+}
+
+// The run may have evaluations of its own.
+void derive_command_evaluation(RunSetup& setup) {
+  const auto& all = setup.config->evaluations;
+  const auto ours = std::ranges::find(all, kCommandEvaluation, &Named<EvaluationTask>::name);
+  require(ours != all.end(), "the evaluation of the command is gone");
+  const auto task = make_evaluation(setup, *ours);
+  setup.evaluations.emplace_back(ours->name, task);
+  const auto samples = task->samples();
+  setup.fields = samples != nullptr ? samples->fields()
+                                    : std::vector<FieldInfo>{{"tokens", DType::i64},
+                                                             {"targets", DType::i64},
+                                                             {"loss_mask", DType::u8, "lm"}};
+}
+
 void derive_data(RunSetup& setup, DataUse use) {
   TokenizerArguments none;
   setup.tokenizer = setup.maker->make(setup.config->tokenizer, none);
-  if (use == DataUse::texts) {
-    setup.fields = {
-        {"tokens", DType::i64}, {"targets", DType::i64}, {"loss_mask", DType::u8, "lm"}};
+  if (use == DataUse::embedding) {
+    setup.fields = EmbeddedTexts::field_list();
+    return;
+  }
+  if (use == DataUse::evaluation) {
+    derive_command_evaluation(setup);
     return;
   }
   if (use == DataUse::none || use == DataUse::optional_tokenizer) {
@@ -287,14 +317,13 @@ void derive_data(RunSetup& setup, DataUse use) {
                              .vocabulary = 0,
                              .keep_in = use == DataUse::kept ? config.run.out + "/data" : ""};
   setup.dataset = setup.maker->make(setup.config->data, arguments);
-  EvaluationArguments of_texts{setup.tokenizer, setup.sequence_length + 1};
   for (const Named<EvaluationTask>& named : config.evaluations) {
     if (config.validation.every_steps == 0) {
       fail_config("{}: [evaluations.{}] would never run: validation.every_steps is 0",
                   setup.maker->origin(named.component.path, "type"),
                   named.name);
     }
-    setup.evaluations.emplace_back(named.name, setup.maker->make(named.component, of_texts));
+    setup.evaluations.emplace_back(named.name, make_evaluation(setup, named));
   }
   setup.fields = setup.dataset->fields();
 }
@@ -522,7 +551,7 @@ RunSetup derive_setup(const Resolved& config,
   setup.can_build = cut && precise && setup.graphs != nullptr && !setup.stages.stages.empty() &&
                     sound({"device", "recompute"});
   setup.can_step = setup.can_build && counted && graphs_fit && setup.lr != nullptr &&
-                   (setup.dataset != nullptr || use == DataUse::none || use == DataUse::texts) &&
+                   (setup.dataset != nullptr || opens_no_dataset(use)) &&
                    sound({"optimizer", "check"});
   return setup;
 }

@@ -37,7 +37,8 @@ struct RunSetup {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const Dataset> dataset;  ///< empty with DataUse::none
   std::vector<FieldInfo> fields;           ///< the model's inputs: those of the dataset
-  /// By the name of their table; empty with DataUse::none.
+  /// By the name of their table; empty with DataUse::none. With DataUse::evaluation only
+  /// kCommandEvaluation.
   std::vector<std::pair<std::string, std::shared_ptr<const EvaluationTask>>> evaluations;
   std::shared_ptr<Model> model;
   std::shared_ptr<PipelineSchedule> schedule;
@@ -59,8 +60,12 @@ enum class DataUse : u8 {
   optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
   optional_tokenizer,  ///< the same for a tokenizer, and no dataset is opened
   none,                ///< text generation: a tokenizer, no dataset
-  texts,               ///< the same where texts are scored: tokens, targets and their mask
+  embedding,  ///< the same, and texts that are embedded (EmbeddedTexts)
+  evaluation,  ///< the same, and what kCommandEvaluation measures: samples of its own, or texts,
+               ///< which are tokens, targets and their mask
 };
+/// The table [evaluations.NAME] of the command `tessera eval`.
+inline constexpr std::string_view kCommandEvaluation = "of_this_command";
 
 /// Derives as much as earlier problems and doubtful sections leave possible and adds every problem
 /// to the list, with file, line and key. `data_problem` is set where `use` is optional.

@@ -1,0 +1,45 @@
+#include "sample_heads.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera {
+
+void ClassificationHead::Config::describe(Schema<Config>& s) {
+  HeadKeys::describe(s);
+  s.field("classes", &Config::classes, "classes of a sample")
+      .at_least(2)
+      .at_most(kMostFeatures)
+      .also("num_labels");
+  model_fields::dropout(s, "of the pooled row");
+  s.slot("pooler", &Config::pooler, "of the first row, before tanh");
+  s.slot("linear", &Config::linear, "from the pooled row to the classes");
+}
+
+ClassificationHead::ClassificationHead(const Config& config, BuildContext& build)
+    : rows_(config, build),
+      pooler_(config.pooler, config, build),
+      row_ids_(build.slot("row_ids")),
+      label_(build.slot("label")),
+      label_mask_(build.slot("label_mask")),
+      scores_(build.slot(Model::kScoresSlot)),
+      dropout_(config.dropout),
+      key_(build.random_site("dropout")),
+      loss_(build.loss({.name = "label",
+                        .mask = "label_mask",
+                        .partial = {Axis::tensor, Axis::context, Axis::data}})),
+      linear_(head_linear(
+          "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {}
+
+std::vector<Phase> ClassificationHead::do_phases() {
+  return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
+             const Tensor rows = rows_.take(cx, bundle);
+             const Tensor pooled = pooler_(cx, rows_.first_of_samples(cx, rows));
+             const Tensor ids = rows_.ids_at(cx, bundle[row_ids_], 0);
+             const Tensor kept = ops::dropout(cx, pooled, {}, ids, dropout_, key_);
+             const Tensor logits = (*linear_)(cx, kept);
+             if (!cx.training()) bundle[scores_] = logits;
+             ops::add_cross_entropy(
+                 cx, loss_, logits, bundle[label_], bundle[label_mask_], rows_.share());
+           }}};
+}
+
+}  // namespace tessera
