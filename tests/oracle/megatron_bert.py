@@ -169,7 +169,8 @@ def measure(server, folder):
         builder.add_document(torch.tensor(ids), lengths)
     builder.finalize(f"{prefix}.idx")
     case = {"prefixes": [str(prefix)], "weights": None, "split": "1,0,0", "samples": 2000,
-            "mask": 0.15, "ngrams": 3, "short": 0.1, "length": 512, "seed": 1, "pairs": True, "name": "time"}
+            "mask": 0.15, "ngrams": 3, "short": 0.1, "length": 512, "seed": 1, "pairs": True,
+            "name": "time"}
     dataset = their_sets(case, folder)[0]
     begin = time.perf_counter()
     for ordinal in range(2000):

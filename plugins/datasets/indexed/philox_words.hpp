@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// Words of 32 random bits, one after the other, that a key and a number decide: counter
-/// (word / 4, 0, number).
+/// Words of 32 random bits, one after the other, that a key and a number decide: word % 4 of
+/// counter (word / 4, number), each of 64 bits.
 class PhiloxWords {
  public:
   PhiloxWords(u64 key, u64 number) : key_(key), number_(number) {}
