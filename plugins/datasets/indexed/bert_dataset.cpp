@@ -164,6 +164,7 @@ void BertDataset::put_in_order(SampleSet set, const DatasetArguments& arguments)
     return;
   }
   std::vector<std::unique_ptr<Cut>> cuts;
+  cuts.reserve(parts.size());
   for (const Part& part : parts) cuts.push_back(cut(part, std::nullopt));
   std::optional<u64> key;
   if (train) key = random_key(seed_, "data.shuffle");

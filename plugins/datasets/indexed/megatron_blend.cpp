@@ -58,6 +58,7 @@ MegatronBlend::MegatronBlend(std::string_view bytes) {
 std::vector<double> normalized(const std::vector<double>& weights) {
   const double sum = numpy_sum(weights);
   std::vector<double> out;
+  out.reserve(weights.size());
   for (const double weight : weights) out.push_back(weight / sum);
   return out;
 }
@@ -94,6 +95,7 @@ std::string build_blend(const std::vector<double>& shares,
 std::string build_exhaustive_blend(const std::vector<i64>& sizes) {
   const auto all = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), i64{0}));
   std::vector<double> shares;
+  shares.reserve(sizes.size());
   for (const i64 size : sizes) shares.push_back(static_cast<double>(size) / all);
   Drawn drawn(sizes.size());
   const auto open = [&](std::size_t set) { return drawn.taken[set] < sizes[set]; };

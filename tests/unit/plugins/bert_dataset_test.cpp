@@ -187,11 +187,11 @@ TEST(BertDataset, TheLongerHalfIsCutFromBothEnds) {
     ++begins[window.front() - 5];
     swapped += static_cast<int>(sample.label);
   }
-  EXPECT_NEAR(swapped, kRounds / 2, 70);
+  EXPECT_NEAR(swapped, 0.5 * kRounds, 70);
   // Of six tokens that go, those at the front are binomial: 1, 6, 15, 20, 15, 6, 1 of 64.
   EXPECT_EQ(begins.size(), 7U);
-  EXPECT_NEAR(begins[3], kRounds * 20 / 64, 70);
-  EXPECT_NEAR(begins[1], kRounds * 6 / 64, 45);
+  EXPECT_NEAR(begins[3], kRounds * 20 / 64.0, 70);
+  EXPECT_NEAR(begins[1], kRounds * 6 / 64.0, 45);
 
   write_sentences(folder.at("b"), {{5, 5}});
   const auto odd =
@@ -261,7 +261,7 @@ TEST(BertDataset, ARunThatDoesNotFitShrinks) {
     ASSERT_EQ(sample.masked(), 3) << "of 9 tokens round(3.15), and 0.35 · 9 = 3.15 at most";
     first += sample.mask[1];
   }
-  EXPECT_NEAR(first, kRounds / 2, 110);
+  EXPECT_NEAR(first, 0.5 * kRounds, 110);
 }
 
 // A word of three where two may be masked is passed over, and so is what is masked already.
