@@ -104,7 +104,7 @@ class OutputOrder {
   OutputOrder(const ChunkSet& set, const Auto<i64>& seed) : set_(set) {
     if (seed) order_.emplace(set.size(), static_cast<u64>(*seed), u64{0});
   }
-  void tokens(i64 place, std::vector<i32>& out) {
+  void tokens(i64 place, DocumentTokens& out) {
     if (order_) return set_.tokens((*order_)(place), out);
     while (chunk_ < 0 || place >= set_.first_document(chunk_ + 1)) {
       loaded_.emplace(Chunk::read(set_.file(++chunk_)));
@@ -143,6 +143,23 @@ void write_report(const std::string& output, const std::string& tokenizer, Json 
   fs::rename(partial, file);
 }
 
+// The token that ends a document belongs to its last sequence.
+void write_document(DocumentTokens& document, std::optional<i32> end, TokenFileWriter& writer) {
+  auto& [ids, lengths] = document;
+  if (end) ids.push_back(*end);
+  if (lengths.empty()) {
+    lengths.push_back(static_cast<u32>(ids.size()));
+  } else if (end) {
+    ++lengths.back();
+  }
+  std::span<const i32> left = ids;
+  for (const u32 length : lengths) {
+    writer.add(left.first(length));
+    left = left.subspan(length);
+  }
+  writer.end_document();
+}
+
 void write_tokens(const BuildConfig& config,
                   const ChunkSet& set,
                   std::optional<i32> end,
@@ -152,7 +169,7 @@ void write_tokens(const BuildConfig& config,
   const std::string fingerprint = config.tokenizer->fingerprint();
   const i64 shards = config.keys.shards;
   OutputOrder order(set, config.keys.shuffle_seed);
-  std::vector<i32> ids;
+  DocumentTokens document;
   i64 place = 0, tokens = 0;
   for (i64 shard = 0; shard < shards; ++shard) {
     TokenFileWriter writer(summary.prefixes[static_cast<std::size_t>(shard)], type);
@@ -164,11 +181,9 @@ void write_tokens(const BuildConfig& config,
     const bool is_last = shard + 1 == shards;
     for (const i64 first = place; place < last && (is_last || place == first || tokens < share);
          ++place) {
-      order.tokens(place, ids);
-      if (end) ids.push_back(*end);
-      writer.add(ids);
-      writer.end_document();
-      tokens += static_cast<i64>(ids.size());
+      order.tokens(place, document);
+      write_document(document, end, writer);
+      tokens += static_cast<i64>(document.ids.size());
     }
     Json about = report;
     if (shards > 1) {

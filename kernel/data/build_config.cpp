@@ -9,6 +9,8 @@
 #include "kernel/data/corpus_reader.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/bounds.hpp"
+#include "tessera/error.hpp"
+#include "tessera/io/written.hpp"
 
 namespace tessera {
 namespace {
@@ -67,7 +69,8 @@ void BuildKeys::describe(Schema<BuildKeys>& s) {
           "the field that names a document in reports; without it, its file and line do");
   s.field("eod",
           &BuildKeys::eod,
-          "end each document with the tokenizer's token for that; \"auto\": where it has one");
+          "end each document with the tokenizer's token for that, in the last of its sequences; "
+          "\"auto\": where it has one");
   s.field(
        "shuffle_seed",
        &BuildKeys::shuffle_seed,
@@ -114,6 +117,12 @@ BuildConfig BuildConfig::load(const Config& config, const PluginHost& plugins) {
         }};
     stage.stage =
         plugins.make<DocumentStage>(stage.type, *make_node(tree, tables[i]), {}, arguments);
+    if (stage.stage->makes_sequences() && i + 1 < tables.size()) {
+      fail_config("{}: stage {} cuts documents into sequences: it has to be the last one, after {}",
+                  tables[i],
+                  quote(stage.type),
+                  quote(out.stages[i + 1].type));
+    }
     identity += library_mark(plugins, DocumentStage::kKind, stage.type);
     identity += stage.stage->fingerprint() + "\n";
   }

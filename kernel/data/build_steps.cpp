@@ -234,7 +234,7 @@ ChunkRow go_on(const BuildConfig& config,
             const i64 first = from.set.first_document(number);
             auto removal =
                 std::ranges::lower_bound(decision.removals, first, {}, &DocumentRemoval::number);
-            std::vector<i32> tokens;
+            DocumentTokens tokens;
             for (i64 i = 0; i < before.chunk.documents(); ++i) {
               const std::string_view id = before.chunk.id(i), text = before.chunk.text(i);
               if (removal != decision.removals.end() && removal->number == first + i) {
@@ -248,8 +248,8 @@ ChunkRow go_on(const BuildConfig& config,
                 continue;
               }
               before.chunk.tokens(i, tokens);
-              counts.out += {1, characters_of(text), static_cast<i64>(tokens.size())};
-              line.go_on(id, text, tokens, chunk);
+              counts.out += {1, characters_of(text), static_cast<i64>(tokens.ids.size())};
+              line.go_on(id, text, tokens.ids, chunk);
             }
           });
         };

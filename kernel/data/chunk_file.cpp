@@ -18,8 +18,8 @@
 namespace tessera {
 namespace {
 
-constexpr u64 kChunkMagic = 0x314B4E4843535354;  // "TSSCHNK1"
-constexpr std::size_t kParts = 7;
+constexpr u64 kChunkMagic = 0x324B4E4843535354;  // "TSSCHNK2"
+constexpr std::size_t kParts = 8;
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& list) {
@@ -74,7 +74,7 @@ struct Chunk::Header {
 // Where the parts of a file are.
 class Chunk::Parts {
  public:
-  enum Which { rows, texts, ids, tokens, sketches, counts, removed };
+  enum Which { rows, texts, ids, tokens, sketches, counts, removed, lengths };
 
   explicit Parts(const std::filesystem::path& file) : name_(file), file_(opened(file)) {
     if (!file_ || !read_at(file_.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) gone();
@@ -109,24 +109,25 @@ class Chunk::Parts {
 
 void Chunk::add(std::string_view id,
                 std::string_view text,
-                std::span<const i32> tokens,
+                const DocumentTokens& tokens,
                 std::span<const std::byte> sketch) {
   ids_ += id;
   texts_ += text;
   if (wide_) {
-    const auto bytes = std::as_bytes(tokens);
+    const auto bytes = bytes_of(tokens.ids);
     tokens_.insert(tokens_.end(), bytes.begin(), bytes.end());
   } else {
     std::size_t at = tokens_.size();
-    tokens_.resize(at + tokens.size() * sizeof(std::uint16_t));
-    for (const i32 token : tokens) {
+    tokens_.resize(at + tokens.ids.size() * sizeof(std::uint16_t));
+    for (const i32 token : tokens.ids) {
       const auto id_of_two = static_cast<std::uint16_t>(token);
       std::memcpy(tokens_.data() + at, &id_of_two, sizeof id_of_two);
       at += sizeof id_of_two;
     }
   }
   sketches_.insert(sketches_.end(), sketch.begin(), sketch.end());
-  rows_.push_back({ids_.size(), texts_.size(), tokens_.size()});
+  lengths_.insert(lengths_.end(), tokens.lengths.begin(), tokens.lengths.end());
+  rows_.push_back({ids_.size(), texts_.size(), tokens_.size(), lengths_.size()});
 }
 
 std::string_view Chunk::id(i64 document) const {
@@ -139,9 +140,12 @@ std::string_view Chunk::text(i64 document) const {
   return std::string_view(texts_).substr(begin, row(document).text_end - begin);
 }
 
-void Chunk::tokens(i64 document, std::vector<i32>& out) const {
-  const u64 begin = row_before(document).token_end;
-  unpack_tokens(std::span(tokens_).subspan(begin, row(document).token_end - begin), wide_, out);
+void Chunk::tokens(i64 document, DocumentTokens& out) const {
+  const Row before = row_before(document), here = row(document);
+  const auto ids = std::span(tokens_).subspan(before.token_end, here.token_end - before.token_end);
+  unpack_tokens(ids, wide_, out.ids);
+  out.lengths.assign(lengths_.begin() + static_cast<std::ptrdiff_t>(before.length_end),
+                     lengths_.begin() + static_cast<std::ptrdiff_t>(here.length_end));
 }
 
 u64 Chunk::save(const std::filesystem::path& file, u64 source) const {
@@ -151,7 +155,8 @@ u64 Chunk::save(const std::filesystem::path& file, u64 source) const {
                                                                 bytes_of(tokens_),
                                                                 bytes_of(sketches_),
                                                                 bytes_of(counts),
-                                                                bytes_of(removed)};
+                                                                bytes_of(removed),
+                                                                bytes_of(lengths_)};
   Header header;
   header.source = source;
   header.wide = wide_ ? 1 : 0;
@@ -199,7 +204,7 @@ std::optional<Chunk::Loaded> Chunk::load_if(const std::filesystem::path& file,
     needed += bytes;
   }
   if (needed != size || header.bytes[0] % sizeof(Row) != 0 ||
-      header.bytes[5] % sizeof(StageCounts) != 0) {
+      header.bytes[5] % sizeof(StageCounts) != 0 || header.bytes[7] % sizeof(u32) != 0) {
     return std::nullopt;
   }
   Loaded out{Chunk(header.wide != 0), header.content};
@@ -212,6 +217,7 @@ std::optional<Chunk::Loaded> Chunk::load_if(const std::filesystem::path& file,
   chunk.sketches_.resize(header.bytes[4]);
   chunk.counts.resize(header.bytes[5] / sizeof(StageCounts));
   chunk.removed.resize(header.bytes[6]);
+  chunk.lengths_.resize(header.bytes[7] / sizeof(u32));
   u64 at = sizeof header, content = 0;
   for (const std::span<std::byte> part : {writable(chunk.rows_),
                                           writable(chunk.texts_),
@@ -219,7 +225,8 @@ std::optional<Chunk::Loaded> Chunk::load_if(const std::filesystem::path& file,
                                           writable(chunk.tokens_),
                                           writable(chunk.sketches_),
                                           writable(chunk.counts),
-                                          writable(chunk.removed)}) {
+                                          writable(chunk.removed),
+                                          writable(chunk.lengths_)}) {
     if (!read_at(from.get(), part, at)) return std::nullopt;
     at += part.size();
     content = hash64(part, content);
@@ -240,12 +247,14 @@ std::string Chunk::read_id(const std::filesystem::path& file, i64 document) {
   return parts.text(Parts::ids, before.id_end, here.id_end);
 }
 
-void Chunk::read_tokens(const std::filesystem::path& file, i64 document, std::vector<i32>& tokens) {
+void Chunk::read_tokens(const std::filesystem::path& file, i64 document, DocumentTokens& tokens) {
   const Parts parts(file);
   const auto [before, here] = parts.around(document);
   std::vector<std::byte> bytes(here.token_end - before.token_end);
   parts.read(Parts::tokens, before.token_end, bytes);
-  unpack_tokens(bytes, parts.header.wide != 0, tokens);
+  unpack_tokens(bytes, parts.header.wide != 0, tokens.ids);
+  tokens.lengths.resize(here.length_end - before.length_end);
+  parts.read(Parts::lengths, before.length_end * sizeof(u32), writable(tokens.lengths));
 }
 
 }  // namespace tessera

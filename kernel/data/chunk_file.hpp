@@ -12,6 +12,13 @@
 
 namespace tessera {
 
+/// The tokens of a document. Where a stage cut it into several sequences, `lengths` are the tokens
+/// of each, which add up to all; otherwise it is empty.
+struct DocumentTokens {
+  std::vector<i32> ids;
+  std::vector<u32> lengths;
+};
+
 /// What became of a block of documents. Ids of tokens have two bytes where all fit.
 class Chunk {
  public:
@@ -20,12 +27,12 @@ class Chunk {
   /// `text` is empty where no later stage reads it; `sketch` where none compares.
   void add(std::string_view id,
            std::string_view text,
-           std::span<const i32> tokens,
+           const DocumentTokens& tokens,
            std::span<const std::byte> sketch);
   i64 documents() const { return static_cast<i64>(rows_.size()); }
   std::string_view id(i64 document) const;
   std::string_view text(i64 document) const;
-  void tokens(i64 document, std::vector<i32>& out) const;
+  void tokens(i64 document, DocumentTokens& out) const;
   std::span<const std::byte> sketches() const { return sketches_; }
 
   std::string removed;              ///< lines for OUTPUT.removed.jsonl
@@ -43,13 +50,11 @@ class Chunk {
   /// Parts of a file that load() has found whole.
   static std::string read_text(const std::filesystem::path& file, i64 document);
   static std::string read_id(const std::filesystem::path& file, i64 document);
-  static void read_tokens(const std::filesystem::path& file,
-                          i64 document,
-                          std::vector<i32>& tokens);
+  static void read_tokens(const std::filesystem::path& file, i64 document, DocumentTokens& tokens);
 
  private:
   struct Row {
-    u64 id_end = 0, text_end = 0, token_end = 0;
+    u64 id_end = 0, text_end = 0, token_end = 0, length_end = 0;
   };
   struct Header;
   class Parts;
@@ -64,6 +69,7 @@ class Chunk {
   std::vector<Row> rows_;
   std::string ids_, texts_;
   std::vector<std::byte> tokens_, sketches_;
+  std::vector<u32> lengths_;
 };
 
 struct Chunk::Loaded {

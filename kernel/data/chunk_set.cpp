@@ -37,7 +37,7 @@ std::string ChunkSet::id(i64 number) const {
   return Chunk::read_id(place.file, place.document);
 }
 
-void ChunkSet::tokens(i64 number, std::vector<i32>& out) const {
+void ChunkSet::tokens(i64 number, DocumentTokens& out) const {
   const Place place = place_of(number);
   Chunk::read_tokens(place.file, place.document, out);
 }

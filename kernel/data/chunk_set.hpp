@@ -29,7 +29,7 @@ class ChunkSet final : public DocumentSet {
   std::span<const std::byte> sketch(i64 number) const override;
   std::string text(i64 number) const override;
   std::string id(i64 number) const;
-  void tokens(i64 number, std::vector<i32>& out) const;
+  void tokens(i64 number, DocumentTokens& out) const;
 
  private:
   struct Place {

@@ -21,6 +21,16 @@ std::string removed_line(std::string_view id,
   return line.text() + "\n";
 }
 
+namespace {
+
+void require_utf8(std::string_view id, std::string_view text) {
+  if (const auto bad = first_no_utf8(text)) {
+    fail("{}: after the stages, byte {} of the text is no UTF-8", written_plain(id), *bad + 1);
+  }
+}
+
+}  // namespace
+
 DocumentLine::DocumentLine(const BuildConfig& config, Stages stages)
     : config_(config), stages_(stages), encoder_(config.tokenizer->encoder()) {
   if (stages_.next != nullptr)
@@ -28,12 +38,13 @@ DocumentLine::DocumentLine(const BuildConfig& config, Stages stages)
 }
 
 void DocumentLine::encode(std::string_view text) {
-  tokens_.clear();
-  encoder_->append(text, tokens_);
+  tokens_.ids.clear();
+  tokens_.lengths.clear();
+  encoder_->append(text, tokens_.ids);
 }
 
 TextAmount DocumentLine::amount_of(std::string_view text) const {
-  return {1, characters_of(text), static_cast<i64>(tokens_.size())};
+  return {1, characters_of(text), static_cast<i64>(tokens_.ids.size())};
 }
 
 void DocumentLine::read(std::string_view id, std::string_view text, Chunk& out) {
@@ -45,7 +56,8 @@ void DocumentLine::go_on(std::string_view id,
                          std::string_view text,
                          std::span<const i32> tokens,
                          Chunk& out) {
-  tokens_.assign(tokens.begin(), tokens.end());
+  tokens_.ids.assign(tokens.begin(), tokens.end());
+  tokens_.lengths.clear();
   run(id, text, stages_.begin, out);
 }
 
@@ -55,7 +67,7 @@ void DocumentLine::run(std::string_view id, std::string_view text, std::size_t s
     StageCounts& counts = out.counts[stage];
     counts.in += amount_of(text);
     const BuildConfig::Stage& now = config_.stages[stage];
-    StageResult result = now.stage->apply({id, text, static_cast<i64>(tokens_.size())});
+    StageResult result = now.stage->apply({id, text, static_cast<i64>(tokens_.ids.size())});
     if (!result.removed.empty()) {
       ++counts.removed;
       out.removed += removed_line(id, now.type, result.removed);
@@ -75,15 +87,39 @@ void DocumentLine::run(std::string_view id, std::string_view text, std::size_t s
       text = changed;
       encode(text);
     }
+    if (!result.sequences.empty()) {
+      ++counts.changed;
+      return cut(id, result.sequences, counts, out);
+    }
     counts.out += amount_of(text);
   }
   finish(id, text, out);
 }
 
-void DocumentLine::finish(std::string_view id, std::string_view text, Chunk& out) {
-  if (const auto bad = first_no_utf8(text)) {
-    fail("{}: after the stages, byte {} of the text is no UTF-8", written_plain(id), *bad + 1);
+// By the last stage: see BuildConfig::load.
+void DocumentLine::cut(std::string_view id,
+                       const std::vector<std::string>& sequences,
+                       StageCounts& counts,
+                       Chunk& out) {
+  encode({});
+  TextAmount amount{1, 0, 0};
+  for (const std::string& text : sequences) {
+    require_utf8(id, text);
+    const std::size_t before = tokens_.ids.size();
+    encoder_->append(text, tokens_.ids);
+    const std::size_t here = tokens_.ids.size() - before;
+    // What has no token is no sequence, as in Megatron-LM.
+    if (here > 0) tokens_.lengths.push_back(static_cast<u32>(here));
+    amount.characters += characters_of(text);
   }
+  amount.tokens = static_cast<i64>(tokens_.ids.size());
+  counts.out += amount;
+  out.amount += amount;
+  out.add(id, {}, tokens_, {});
+}
+
+void DocumentLine::finish(std::string_view id, std::string_view text, Chunk& out) {
+  require_utf8(id, text);
   out.amount += amount_of(text);
   if (stages_.next == nullptr) {
     out.add(id, {}, tokens_, {});

@@ -35,12 +35,16 @@ class DocumentLine {
   void run(std::string_view id, std::string_view text, std::size_t stage, Chunk& out);
   void encode(std::string_view text);
   TextAmount amount_of(std::string_view text) const;
+  void cut(std::string_view id,
+           const std::vector<std::string>& sequences,
+           StageCounts& counts,
+           Chunk& out);
   void finish(std::string_view id, std::string_view text, Chunk& out);
 
   const BuildConfig& config_;
   Stages stages_;
   std::unique_ptr<TextEncoder> encoder_;
-  std::vector<i32> tokens_;  // of the text on its way
+  DocumentTokens tokens_;  // of the text on its way
   std::vector<std::byte> sketch_;
 };
 

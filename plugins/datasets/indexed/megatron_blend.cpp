@@ -1,38 +1,18 @@
 #include "megatron_blend.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "arrays.hpp"
+#include "numpy_sum.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr std::string_view kBlendName = "megblnd1";
-
-// numpy.sum of doubles: pairs of halves, of which each up to 128 values in eight lanes.
-double numpy_sum(std::span<const double> values) {
-  constexpr std::size_t kLanes = 8, kBlock = 128;
-  if (values.size() < kLanes) return std::accumulate(values.begin(), values.end(), 0.0);
-  if (values.size() > kBlock) {
-    std::size_t half = values.size() / 2;
-    half -= half % kLanes;
-    return numpy_sum(values.first(half)) + numpy_sum(values.subspan(half));
-  }
-  std::array<double, kLanes> r{};
-  std::copy_n(values.begin(), kLanes, r.begin());
-  std::size_t at = kLanes;
-  for (; at + kLanes <= values.size(); at += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) r[lane] += values[at + lane];
-  }
-  double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-  for (; at < values.size(); ++at) sum += values[at];
-  return sum;
-}
 
 class Drawn {
  public:
@@ -78,6 +58,7 @@ MegatronBlend::MegatronBlend(std::string_view bytes) {
 std::vector<double> normalized(const std::vector<double>& weights) {
   const double sum = numpy_sum(weights);
   std::vector<double> out;
+  out.reserve(weights.size());
   for (const double weight : weights) out.push_back(weight / sum);
   return out;
 }
@@ -114,6 +95,7 @@ std::string build_blend(const std::vector<double>& shares,
 std::string build_exhaustive_blend(const std::vector<i64>& sizes) {
   const auto all = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), i64{0}));
   std::vector<double> shares;
+  shares.reserve(sizes.size());
   for (const i64 size : sizes) shares.push_back(static_cast<double>(size) / all);
   Drawn drawn(sizes.size());
   const auto open = [&](std::size_t set) { return drawn.taken[set] < sizes[set]; };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "numpy_shuffle.hpp"
+#include "numpy_draws.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -39,7 +39,9 @@ Epochs epochs_of(i64 tokens, const IndexRequest& request) {
   return out;
 }
 
-std::vector<i32> documents_of(const Part& part, const Epochs& epochs, NumpyShuffle& shuffle) {
+std::vector<i32> documents_of(const Part& part,
+                              const Epochs& epochs,
+                              NumpyDraws<std::mt19937>& draws) {
   std::vector<i32> documents;
   documents.reserve(static_cast<std::size_t>(epochs.count * part.items.size()));
   const auto add = [&](i64 count) {
@@ -49,7 +51,7 @@ std::vector<i32> documents_of(const Part& part, const Epochs& epochs, NumpyShuff
         documents.push_back(static_cast<i32>(i));
       }
     }
-    shuffle(std::span(documents).subspan(begin));
+    draws.shuffle(std::span(documents).subspan(begin));
   };
   add(epochs.last_apart ? epochs.count - 1 : epochs.count);
   if (epochs.last_apart) add(1);
@@ -106,14 +108,14 @@ std::string build_index(const Part& part, const IndexRequest& request) {
           documents_in_all,
           samples);
 
-  NumpyShuffle shuffle(request.seed);
-  const std::vector<i32> documents = documents_of(part, epochs, shuffle);
+  NumpyDraws<std::mt19937> draws = numpy_random_state(request.seed);
+  const std::vector<i32> documents = documents_of(part, epochs, draws);
   const auto starts = starts_of(part.file->index(), documents, request.length, samples);
   std::vector<u32> order(static_cast<std::size_t>(samples));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<u32>(i);
   const auto together = static_cast<std::size_t>(epochs.together);
-  shuffle(std::span(order).first(together));
-  if (together < order.size()) shuffle(std::span(order).subspan(together));
+  draws.shuffle(std::span(order).first(together));
+  if (together < order.size()) draws.shuffle(std::span(order).subspan(together));
 
   return join_arrays(kIndexName, starts, documents, order);
 }

@@ -1,79 +1,46 @@
 #include "megatron_order.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
+#include <utility>
 
-#include "tessera/base/hash.hpp"
+#include "kept_name.hpp"
 #include "tessera/error.hpp"
-#include "tessera/io/written.hpp"
 
 namespace tessera {
-namespace {
-
-// Part of the names of kept arrays: another version of them has another one.
-constexpr int kVersion = 1;
-
-std::string kept_name(std::string_view what, const std::string& decides) {
-  return fmt::format("{}-{:016x}", what, hash64(fmt::format("{} {}", kVersion, decides)));
-}
-
-template <class View>
-bool reads_as(std::string_view bytes) {
-  try {
-    const View view(bytes);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-}  // namespace
 
 MegatronOrder::MegatronOrder(std::vector<Part> parts,
                              const std::vector<double>& weights,
-                             const Settings& settings)
-    : settings_(settings) {
-  const std::optional<i64>& samples = settings_.samples;
+                             std::optional<i64> samples,
+                             const std::string& keep_in,
+                             const MakeCut& make_cut) {
   const bool alone = parts.size() == 1 && weights.empty();
   const std::vector<double> shares = normalized(weights);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::optional<i64> request;
     if (samples && alone) request = *samples;
     if (samples && !weights.empty()) request = blend_request(*samples, shares[i]);
-    add_source(std::move(parts[i]), request);
+    cuts_.push_back(make_cut(std::move(parts[i]), request));
   }
   if (alone) {
-    size_ = sources_[0].index->samples();
+    size_ = cuts_[0]->size();
   } else {
-    blend(shares, samples);
+    blend(shares, samples, keep_in);
+  }
+  if (samples && size_ < *samples) {
+    fail_config(
+        "data.path: without weights, order = \"megatron\" reads each file once, {} samples, and "
+        "the run has {} (run.steps · batch.global); give weights or fewer steps",
+        size_,
+        *samples);
   }
 }
 
-void MegatronOrder::add_source(Part part, std::optional<i64> samples) {
-  const IndexRequest request{settings_.length, samples, settings_.seed, settings_.tail};
-  const std::string name = kept_name("index",
-                                     fmt::format("{:016x} {} {} {} {} {} {}",
-                                                 part.file->hash(),
-                                                 part.items.begin,
-                                                 part.items.end,
-                                                 request.length,
-                                                 request.samples.value_or(-1),
-                                                 request.seed,
-                                                 request.tail));
-  Source source{std::move(part), nullptr, nullptr};
-  source.kept = std::make_unique<KeptBytes>(
-      settings_.keep_in,
-      name,
-      [&] { return build_index(source.part, request); },
-      reads_as<MegatronIndex>);
-  source.index = std::make_unique<MegatronIndex>(source.kept->bytes());
-  sources_.push_back(std::move(source));
-}
-
-void MegatronOrder::blend(const std::vector<double>& shares, const std::optional<i64>& samples) {
+void MegatronOrder::blend(const std::vector<double>& shares,
+                          const std::optional<i64>& samples,
+                          const std::string& keep_in) {
   std::vector<i64> sizes;
-  for (const Source& source : sources_) sizes.push_back(source.index->samples());
+  for (const auto& cut : cuts_) sizes.push_back(cut->size());
   // A set without weights has each sample once.
   const bool exhaustive = shares.empty() && !samples;
   std::vector<double> drawn_by = shares;
@@ -92,7 +59,7 @@ void MegatronOrder::blend(const std::vector<double>& shares, const std::optional
     decides += fmt::format(" {} {}", drawn_by[i], sizes[i]);
   }
   kept_blend_ = std::make_unique<KeptBytes>(
-      settings_.keep_in,
+      keep_in,
       kept_name("blend", decides),
       [&] {
         return exhaustive ? build_exhaustive_blend(sizes) : build_blend(drawn_by, sizes, wanted);
@@ -107,32 +74,10 @@ void MegatronOrder::find(i64 ordinal, Sample& sample) const {
           "order = \"megatron\" has {} samples, sample {} was asked for",
           size_,
           ordinal);
-  std::size_t set = 0;
-  if (blend_ != nullptr) {
-    set = blend_->set(ordinal);
-    ordinal = blend_->ordinal(ordinal);
-    require(set < sources_.size(), "a blend that was kept is damaged");
-  }
-  const Source& source = sources_[set];
-  const TokenIndex& index = source.part.file->index();
-  const auto documents = source.index->documents();
-  const auto starts = source.index->starts();
-  const auto count = static_cast<i64>(documents.size());
-  require(ordinal < source.index->samples(), "a blend that was kept is damaged");
-  const i64 at = source.index->shuffle()[static_cast<std::size_t>(ordinal)];
-  require(at < source.index->samples(), "an index that was kept is damaged");
-  auto [place, token] = starts[static_cast<std::size_t>(at)];
-
-  sample.file = source.part.file.get();
-  sample.pieces.clear();
-  for (i64 missing = settings_.length + 1; missing > 0 && place < count; ++place, token = 0) {
-    const i64 document = place >= 0 ? documents[static_cast<std::size_t>(place)] : -1;
-    require(document >= 0 && document < index.sequences() && token >= 0,
-            "an index that was kept is damaged");
-    const i64 here = index.length(document) - token, used = std::min(here, missing);
-    if (used > 0) sample.pieces.push_back({index.begin(document) + token, used, used == here});
-    missing -= used;
-  }
+  if (blend_ == nullptr) return cuts_[0]->find(ordinal, sample);
+  const std::size_t cut = blend_->set(ordinal);
+  require(cut < cuts_.size(), "a blend that was kept is damaged");
+  cuts_[cut]->find(blend_->ordinal(ordinal), sample);
 }
 
 }  // namespace tessera

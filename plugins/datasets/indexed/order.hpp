@@ -24,6 +24,9 @@ struct Sample {
   /// token is the token after it in the file. Then a sample has no token more than its pieces, and
   /// up to sequence_length of them.
   bool packed = false;
+  // Of sentences, each of which is a piece, and may be empty:
+  i64 number = 0;  ///< which of its part's samples it is
+  i64 target = 0;  ///< so many tokens are kept of more
 };
 
 /// Which sample of a set has which ordinal. Thread-safe.

@@ -3,40 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tessera/error.hpp"
-#include "tessera/io/written.hpp"
-
 namespace tessera {
-namespace {
-
-void check_ids(const TokenSource& source,
-               const i64* ids,
-               i64 count,
-               i64 begin,
-               i64 vocabulary,
-               std::string_view owner) {
-  u64 most = 0;
-  for (i64 i = 0; i < count; ++i) most = std::max(most, static_cast<u64>(ids[i]));
-  if (most < static_cast<u64>(vocabulary)) return;
-  for (i64 i = 0; i < count; ++i) {
-    if (ids[i] >= 0 && ids[i] < vocabulary) continue;
-    const auto [file, item] = source.place(begin + i);
-    fail("{}: token {} of {} is outside the {}'s vocabulary of {}",
-         file,
-         ids[i],
-         item,
-         owner,
-         vocabulary);
-  }
-}
-
-}  // namespace
-
-TokenSource::Place FileTokens::place(i64 token) const {
-  return {written_path(file_.prefix()),
-          fmt::format("document {}", file_.index().document_at(token))};
-}
-
 std::vector<FieldInfo> sample_fields(const DocumentFields& wanted) {
   std::vector<FieldInfo> fields = {{.name = "tokens"},
                                    {.name = "targets"},
@@ -66,8 +33,7 @@ void write_fields(const Sample& sample,
 
   // Ids [begin, begin + count) of the source.
   const auto copy = [&](i64 begin, i64 count, i64* to) {
-    source.copy(begin, count, to);
-    check_ids(source, to, count, begin, vocabulary, owner);
+    copy_ids(source, begin, count, to, vocabulary, owner);
   };
   std::fill_n(mask, length, u8{1});
   i64 at = 0;

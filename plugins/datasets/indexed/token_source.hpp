@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "tessera/io/token_file.hpp"
 #include "tessera/types.hpp"
@@ -18,6 +19,15 @@ class TokenSource {
   virtual void copy(i64 begin, i64 count, i64* to) const = 0;
   virtual Place place(i64 token) const = 0;
 };
+
+/// Ids [begin, begin + count) of a source. They have to be of [0, vocabulary): else throws Error
+/// that begins with the file and names the document. `owner` says whose vocabulary it is.
+void copy_ids(const TokenSource& source,
+              i64 begin,
+              i64 count,
+              i64* to,
+              i64 vocabulary,
+              std::string_view owner);
 
 /// A token file.
 class FileTokens final : public TokenSource {

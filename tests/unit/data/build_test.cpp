@@ -144,6 +144,74 @@ TEST(Build, StagesAreCountedAndWhatGoesIsNamed) {
                         R"("removed":1})"));
 }
 
+// Tokens of each sequence, by documents.
+std::vector<std::vector<i64>> sequences_in(const std::string& prefix) {
+  const TokenFile file(prefix, "test");
+  const TokenIndex& index = file.index();
+  std::vector<std::vector<i64>> out;
+  for (i64 i = 0; i < index.documents(); ++i) {
+    out.emplace_back();
+    for (i64 k = index.first_sequence(i); k < index.first_sequence(i + 1); ++k) {
+      out.back().push_back(index.length(k));
+    }
+  }
+  return out;
+}
+
+TEST(Build, SentencesAreSequencesOfTheirDocument) {
+  const TestFolder folder;
+  folder.write("a.jsonl",
+               "{\"text\":\"One. Three!\"}\n{\"text\":\"\"}\n{\"text\":\"alone\"}\n"
+               "{\"text\":\"Aa. B? Ccc\"}\n");
+  const std::string stages = "stages = [{type = \"length\", tokens = 1}, {type = \"sentences\"}]\n";
+  const BuildSummary made = build(folder.write("c.toml", kHead + kByte + stages));
+  EXPECT_EQ(made.documents, 3);
+  EXPECT_EQ(made.tokens, 10 + 5 + 8);
+  EXPECT_THAT(sequences_in(folder.at("out")),
+              ElementsAre(ElementsAre(4, 6), ElementsAre(5), ElementsAre(3, 2, 3)));
+  EXPECT_THAT(documents_in(folder.at("out")), ElementsAre("One.Three!", "alone", "Aa.B?Ccc"));
+  ASSERT_EQ(made.stages.size(), 2U);
+  EXPECT_EQ(made.stages[1].counts.changed, 2);
+  EXPECT_EQ(made.stages[1].counts.out.documents, 3);
+  EXPECT_EQ(made.stages[1].counts.out.tokens, 23);
+  // Documents move and are divided among files as wholes.
+  const BuildSummary parts = build(folder.at("c.toml"),
+                                   {"input=[\"" + folder.at("a.jsonl") + "\"]",
+                                    "output=" + folder.at("p"),
+                                    "shards=3",
+                                    "shuffle_seed=3"});
+  std::vector<std::vector<i64>> all;
+  for (const std::string& prefix : parts.prefixes) {
+    for (auto& document : sequences_in(prefix)) all.push_back(std::move(document));
+  }
+  EXPECT_THAT(
+      all,
+      ::testing::UnorderedElementsAre(ElementsAre(4, 6), ElementsAre(5), ElementsAre(3, 2, 3)));
+}
+
+// As Megatron-LM's preprocessing with --append-eod: once a document, in its last sentence.
+TEST(Build, TheEndOfADocumentIsInItsLastSentence) {
+  const TestFolder folder;
+  folder.write("tokenizer.json",
+               R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+                   "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+                   "decoder": null, "model": {"type": "BPE", "merges": [],
+                   "vocab": {"a": 0, "A": 1, ".": 2, " ": 3, "#": 4}}})");
+  folder.write("tokenizer_config.json", R"({"eos_token": "#"})");
+  // Its third sentence has no token.
+  folder.write("a.jsonl",
+               R"({"text":"aa. A a\n\nx\n\na"})"
+               "\n");
+  const std::string file =
+      folder.write("c.toml",
+                   kHead + "tokenizer = {type = \"huggingface\", path = \"tokenizer.json\"}\n" +
+                       "stages = [{type = \"sentences\"}]\n");
+  EXPECT_EQ(build(file).tokens, 8);
+  EXPECT_THAT(sequences_in(folder.at("out")), ElementsAre(ElementsAre(3, 3, 2)));
+  EXPECT_EQ(build(file, {"eod=false"}, true).tokens, 7);
+  EXPECT_THAT(sequences_in(folder.at("out")), ElementsAre(ElementsAre(3, 3, 1)));
+}
+
 // The same bytes by one thread and by several; shards are the file in pieces.
 TEST(Build, ThreadsAndShardsChangeNoByte) {
   const TestFolder folder;
@@ -253,6 +321,10 @@ TEST(Build, KeysAreCheckedWithTheirLines) {
   EXPECT_EQ(problem(kHead + kByte + "shards = 2\n"), "shards = 2: there are 1 documents");
   EXPECT_EQ(problem(kHead + kByte + "stages = [{type = \"length\"}]\n"),
             "the stages leave no document: out would be empty");
+  EXPECT_EQ(
+      problem(kHead + kByte + "stages = [{type = \"sentences\"}, {type = \"length\"}]\n"),
+      "stages.1: stage \"sentences\" cuts documents into sequences: it has to be the last one, "
+      "after \"length\"");
   EXPECT_EQ(problem("input = [\"*.json\"]\noutput = \"out\"\n" + kByte),
             "input: there is no file *.json");
 }

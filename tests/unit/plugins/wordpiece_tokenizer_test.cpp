@@ -1,5 +1,7 @@
 // BERT's tokens over small files that are made here. tests/oracle compares with the package
 // tokenizers.
+#include <gtest/gtest.h>
+
 #include "tessera/data.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
