@@ -21,6 +21,9 @@ std::vector<Target> targets();
 /// Those of files of tokenizers.
 std::vector<Target> tokenizer_targets();
 
+/// Those of files of tasks that a model is fine-tuned for.
+std::vector<Target> task_targets();
+
 /// Something within itself, `times` over.
 std::string nested(const std::string& open, const std::string& close, int times);
 

@@ -511,6 +511,7 @@ std::string nested(const std::string& open, const std::string& close, int times)
 std::vector<Target> targets() {
   std::vector<Target> all = {safetensors(), index(), foreign_model()};
   for (Target& target : tokenizer_targets()) all.push_back(std::move(target));
+  for (Target& target : task_targets()) all.push_back(std::move(target));
   for (Target& target :
        std::vector<Target>{toml_value(),
                            toml_file(),

@@ -23,7 +23,7 @@ VENDOR = {
     "communicators": re.compile(r""),
     "converters": re.compile(r"^nlohmann/json\.hpp$"),
     "evaluations": re.compile(r"^nlohmann/json\.hpp$"),
-    "datasets": re.compile(r"^nlohmann/json\.hpp$"),
+    "datasets": re.compile(r"^(nlohmann/json\.hpp|utf8proc\.h)$"),
     "document_stages": re.compile(r"^utf8proc\.h$"),
     "tokenizers": re.compile(r"^(pcre2\.h|utf8proc\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }

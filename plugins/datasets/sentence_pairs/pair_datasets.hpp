@@ -1,0 +1,37 @@
+#pragma once
+#include "pair_samples.hpp"
+#include "task_dataset.hpp"
+
+namespace tessera {
+
+/// Datasets `mnli` and `qqp`: pairs of sentences and a class (GLUE, Wang et al. 2019).
+struct BadLinesKey {
+  std::string bad_lines = "error";
+  BadRows bad_rows() const;
+};
+template <class C>
+void describe_bad_lines(Schema<C>& s) {
+  s.field("bad_lines",
+          &C::bad_lines,
+          "what becomes of a line that has another number of columns than the first, or an empty "
+          "question; Quora's own list has such. skip: it is left out, and counted")
+      .one_of({"error", "skip"});
+}
+
+class MnliDataset final : public TaskDataset {
+ public:
+  struct Config : TaskKeys {
+    static void describe(Schema<Config>& s);
+  };
+  MnliDataset(const Config& config, DatasetArguments& arguments);
+};
+
+class QqpDataset final : public TaskDataset {
+ public:
+  struct Config : TaskKeys, BadLinesKey {
+    static void describe(Schema<Config>& s);
+  };
+  QqpDataset(const Config& config, DatasetArguments& arguments);
+};
+
+}  // namespace tessera

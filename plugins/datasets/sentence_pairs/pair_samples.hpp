@@ -1,0 +1,55 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "glue.hpp"
+#include "pack.hpp"
+#include "task_dataset.hpp"
+
+namespace tessera {
+
+/// A task of sentence pairs: how its files are read, and how many classes it has.
+struct PairTask {
+  std::string_view name;
+  void (*read)(std::string_view text, std::string_view file, BadRows& bad, const TakePair& take);
+  i64 classes;
+};
+inline constexpr PairTask kMnli = {"mnli", for_each_mnli, kMnliClasses};
+inline constexpr PairTask kQqp = {"qqp", for_each_qqp, kQqpClasses};
+
+/// The pairs of some files, one a sample.
+class PairSamples final : public TaskSamples {
+ public:
+  struct How {
+    const Tokenizer& tokenizer;
+    i64 length;          ///< places of a sample
+    i64 vocabulary = 0;  ///< of the model; 0: not known
+    BadRows bad = {};
+  };
+  PairSamples(const PairTask& task,
+              const std::vector<std::string>& paths,
+              std::string_view key,
+              const How& how);
+
+  i64 size() const override { return static_cast<i64>(labels_.size()); }
+  void write(i64 number, const SampleBuffers& out) const override;
+  std::string origin(i64 number) const override;
+  SetContent content() const override;
+  u64 hash() const override { return hash_; }
+  std::vector<FieldInfo> fields() const override;
+
+  const std::vector<i64>& labels() const { return labels_; }
+  /// How many samples come before the second, the third file, ..., and how many there are.
+  const std::vector<i64>& ends() const { return ends_; }
+
+ private:
+  PairMarks marks_;
+  i64 length_, left_out_ = 0;
+  u64 hash_ = 0;
+  std::vector<std::string> files_;
+  std::vector<i64> ends_, labels_, lines_;
+  TokenLists texts_;  // A and B of each
+};
+
+}  // namespace tessera

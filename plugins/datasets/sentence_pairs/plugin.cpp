@@ -1,0 +1,17 @@
+#include "tessera/plugin.hpp"
+
+#include "pair_datasets.hpp"
+#include "race_dataset.hpp"
+#include "squad_dataset.hpp"
+
+TESSERA_PLUGIN(sentence_pairs, "0.1.0", "Tasks that BERT is fine-tuned for") {
+  using namespace tessera;
+  registrar.add<Dataset, MnliDataset>(
+      "mnli", "Pairs of sentences of MNLI: contradiction, entailment, neutral.");
+  registrar.add<Dataset, QqpDataset>("qqp", "Pairs of questions of QQP: different, duplicate.");
+  registrar.add<Dataset, RaceDataset>(
+      "race", "Questions of RACE about an article, with four choices, which share a sample.");
+  registrar.add<Dataset, SquadDataset>(
+      "squad",
+      "Questions of SQuAD 1.1 or 2.0 whose answers are spans of a context, in windows of it.");
+}
