@@ -190,7 +190,8 @@ void BertDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) 
   require(
       out.fields.size() == fields, "bert dataset: {} fields, not {}", fields, out.fields.size());
   const Sample sample = find(set, ordinal);
-  require(sample.target <= length_ - kSpecial, "a map of sentences that was kept is damaged");
+  require(sample.target <= length_ - kSpecial && (!pairs_ || sample.pieces.size() > 1),
+          "a map of sentences that was kept is damaged");
   Sentences sentences;
   sentences.target = sample.target;
   i64 end = 0;

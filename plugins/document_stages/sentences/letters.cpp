@@ -43,8 +43,10 @@ bool is_lower_case(std::string_view character) {
 }
 
 bool ends_sentence(std::string_view character) {
-  return among(character, std::to_array<std::string_view>({".", "!", "?", "…"})) ||
-         is_wide_end(character);
+  if (character.size() == 1) {
+    return character[0] == '.' || character[0] == '!' || character[0] == '?';
+  }
+  return character == "…" || is_wide_end(character);
 }
 
 bool is_wide_end(std::string_view character) {

@@ -174,6 +174,14 @@ TEST(Build, SentencesAreSequencesOfTheirDocument) {
   EXPECT_EQ(made.stages[1].counts.changed, 2);
   EXPECT_EQ(made.stages[1].counts.out.documents, 3);
   EXPECT_EQ(made.stages[1].counts.out.tokens, 23);
+  // After a stage that compares, too.
+  build(
+      folder.write("d.toml",
+                   "schema = 1\ninput = [\"a.jsonl\"]\noutput = \"q\"\n" + kByte +
+                       "stages = [{type = \"length\", tokens = 1}, {type = \"near_duplicates\"},\n"
+                       "  {type = \"sentences\"}]\n"));
+  EXPECT_EQ(bytes_of(folder.at("q.idx")), bytes_of(folder.at("out.idx")));
+  EXPECT_EQ(bytes_of(folder.at("q.bin")), bytes_of(folder.at("out.bin")));
   // Documents move and are divided among files as wholes.
   const BuildSummary parts = build(folder.at("c.toml"),
                                    {"input=[\"" + folder.at("a.jsonl") + "\"]",
