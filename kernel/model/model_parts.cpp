@@ -139,7 +139,7 @@ int ModelParts::loss(const LossSpec& spec, std::string_view component) {
 
 int ModelParts::metric(const MetricSpec& spec) {
   check_partial("metric", spec.name, spec.partial);
-  return add(MetricInfo{std::string(spec.name), spec.reduce, spec.partial});
+  return add(MetricInfo{std::string(spec.name), spec.reduce, spec.partial, spec.of_validation});
 }
 
 int ModelParts::counts(const CountSpec& spec, const std::string& scope) {

@@ -26,8 +26,10 @@ class ModelParts {
     std::string name;
     MetricReduce reduce = MetricReduce::sum;
     std::vector<Axis> partial;
+    bool of_validation = false;
     bool same(const MetricInfo& other) const {
-      return reduce == other.reduce && partial == other.partial;
+      return reduce == other.reduce && partial == other.partial &&
+             of_validation == other.of_validation;
     }
   };
   struct LossInfo {

@@ -167,7 +167,7 @@ TEST_P(DeferredValidation, EqualsInline) {
     double value = 0;
     TrainOptions options{.deferred_seed = seed};
     options.at_end = [&](RankRun& run) {
-      const double mine = run.evaluation().validate(5);
+      const double mine = run.evaluation().validate(5).loss;
       if (run.mesh().rank() == 0) value = mine;
     };
     train(tiny_config(), {"parallel.tensor=2", "parallel.data=2", GetParam()}, options);

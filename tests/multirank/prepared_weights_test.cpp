@@ -162,7 +162,7 @@ std::vector<double> validations(const Sets& sets) {
     TrainingState state(run.model(), step);
     const auto validate = [&] {
       step.gather_parameters();
-      losses.push_back(run.evaluation().validate(4));
+      losses.push_back(run.evaluation().validate(4).loss);
       expect_fresh(run);
     };
     const auto run_step = [&] {

@@ -22,7 +22,7 @@ const Plan& Evaluation::plan(int microbatches) {
   return plans_.emplace(microbatches, model_.plan(microbatches, false)).first->second;
 }
 
-double Evaluation::validate(i64 samples) {
+StepLosses::Row Evaluation::validate(i64 samples) {
   // Rounds of as many microbatches as a training step has: schedules are known to take those.
   const auto round = static_cast<int>(setup_.microbatches);
   if (inputs_ == nullptr) {
@@ -46,7 +46,21 @@ double Evaluation::validate(i64 samples) {
     });
   }
   losses_->keep(cx);
-  return losses_->flush(cx).at(0).loss;
+  StepLosses::Row row = losses_->flush(cx).at(0);
+  std::erase_if(row.metrics, [&](const auto& metric) { return !of_validation(metric.first); });
+  return row;
+}
+
+// Is it a part of the loss, or a mean over what the loss is a mean over?
+bool Evaluation::of_validation(const std::string& metric) const {
+  const ModelParts& parts = model_.parts();
+  return std::ranges::any_of(parts.losses(),
+                             [&](const ModelParts::LossInfo& loss) {
+                               return !loss.auxiliary && loss.name == metric;
+                             }) ||
+         std::ranges::any_of(parts.metrics(), [&](const ModelParts::MetricInfo& of) {
+           return of.of_validation && of.name == metric;
+         });
 }
 
 // This rank's weights over all rounds, which are known before the first forward.

@@ -19,9 +19,10 @@ class Evaluation {
   /// The model outlives it.
   explicit Evaluation(PlacedModel& model);
 
-  /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
+  /// Mean loss over the first `samples` validation samples, the same on every rank, and what is
+  /// known with it: its terms, where it has several, and metrics of a validation. All ranks call
   /// it.
-  double validate(i64 samples);
+  StepLosses::Row validate(i64 samples);
   /// A cache for `logits` of that many sequences; none where some phase needs whole sequences.
   std::unique_ptr<SequenceCache> make_cache(i64 sequences) const;
   /// Runs the tokens of one sample without targets and returns the logits of the last one over the
@@ -42,6 +43,7 @@ class Evaluation {
   void move(SequenceCache& cache, i64 from, i64 to);
 
  private:
+  bool of_validation(const std::string& metric) const;
   /// One forward pass over rows, and where the logits that are wanted are. Without targets there is
   /// no loss.
   struct Rows {

@@ -1,5 +1,6 @@
 #include "kernel/train/run/validations.hpp"
 
+#include <utility>
 #include <variant>
 
 #include "kernel/train/run/sample_scores.hpp"
@@ -8,7 +9,8 @@ namespace tessera {
 
 Validation Validations::run(i64 step) {
   const RunSetup& setup = model_.setup();
-  Validation found{step, evaluation_.validate(setup.validation_samples)};
+  StepLosses::Row row = evaluation_.validate(setup.validation_samples);
+  Validation found{step, row.loss, std::move(row.metrics)};
   for (const auto& [name, task] : setup.evaluations) {
     for (const auto& [measure, value] : measured(*task)) {
       const std::string full = name + "." + measure;

@@ -151,11 +151,13 @@ __global__ void whole_cross_entropy(Logits<T> logits,
 /// One block: each thread adds its rows in order, then the block adds the threads' sums.
 template <class S>
 __global__ void cross_entropy_loss(
-    const S* sums, const u8* mask, const double* inverse_weight, i64 rows, double* out) {
+    const S* sums, const u8* mask, const double* inverse_weight, i64 rows, bool hits, double* out) {
   double loss = 0;
   for (i64 row = threadIdx.x; row < rows; row += blockDim.x) {
     if (mask[row] == 0) continue;
-    loss += std::log(static_cast<double>(sums[2 * row])) - static_cast<double>(sums[2 * row + 1]);
+    const S target = sums[2 * row + 1];
+    loss += hits ? static_cast<double>(target == S(0))
+                 : std::log(static_cast<double>(sums[2 * row])) - static_cast<double>(target);
   }
   loss = block_sum(loss, &shared<double>());
   if (threadIdx.x == 0) *out = *inverse_weight * loss;
@@ -223,6 +225,7 @@ void run(const CrossEntropyLossArgs& args, void*, cudaStream_t stream) {
            args.mask.as<u8>(),
            args.inverse_weight.as<double>(),
            rows,
+           args.hits,
            args.out.as<double>());
   };
   args.sums.dtype == DType::fp64 ? loss(double{}) : loss(float{});

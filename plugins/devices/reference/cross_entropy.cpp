@@ -58,7 +58,11 @@ void run(const CrossEntropyLossArgs& args) {
     double loss = 0;
     for (i64 i = 0; i < args.sums.shape[0]; ++i) {
       if (mask[i] == 0) continue;
-      loss += std::log(static_cast<double>(sums(i, 0))) - static_cast<double>(sums(i, 1));
+      if (args.hits) {
+        loss += sums(i, 1) == 0 ? 1 : 0;
+      } else {
+        loss += std::log(static_cast<double>(sums(i, 0))) - static_cast<double>(sums(i, 1));
+      }
     }
     *args.out.as<double>() = *args.inverse_weight.as<const double>() * loss;
   });

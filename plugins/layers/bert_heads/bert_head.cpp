@@ -40,6 +40,10 @@ BertHead::BertHead(const Config& config, BuildContext& build)
       order_(build.loss({.name = "order",
                          .mask = "label_mask",
                          .partial = {Axis::tensor, Axis::context, Axis::data}})),
+      lm_accuracy_(build.metric({.name = "lm_accuracy", .of_validation = true})),
+      order_accuracy_(build.metric({.name = "order_accuracy",
+                                    .partial = {Axis::tensor, Axis::context, Axis::data},
+                                    .of_validation = true})),
       dense_(
           head_linear("dense", config.dense, config.hidden, config.hidden, config.init_std, build)),
       dense_norm_(build.child("dense_norm", config.dense_norm, {}, ChildRows::own)),
@@ -87,7 +91,9 @@ void BertHead::add_masked_loss(Context& cx, const Tensor& rows, const Bundle& bu
                          first_,
                          valid_,
                          rows_.region().group(),
-                         rows_.region().name());
+                         rows_.region().name(),
+                         1,
+                         lm_accuracy_);
 }
 
 void BertHead::add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const {
@@ -97,7 +103,8 @@ void BertHead::add_order_loss(Context& cx, const Tensor& rows, const Bundle& bun
                          (*sentence_order_)(cx, pooled),
                          bundle[label_],
                          bundle[label_mask_],
-                         rows_.share());
+                         rows_.share(),
+                         order_accuracy_);
 }
 
 }  // namespace tessera

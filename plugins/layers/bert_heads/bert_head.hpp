@@ -31,6 +31,7 @@ class BertHead final : public Layer {
   Slot targets_, mask_, label_, label_mask_;
   i64 predictions_;
   LossTerm lm_, order_;
+  Metric lm_accuracy_, order_accuracy_;
   std::shared_ptr<Module> dense_, dense_norm_, sentence_order_;
   Pooler pooler_;
   Parameter* weight_;

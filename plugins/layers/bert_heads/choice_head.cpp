@@ -26,6 +26,8 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
       key_(build.random_site("dropout")),
       loss_(build.loss(
           {.name = "label", .mask = "label_mask", .partial = {Axis::tensor, Axis::data}})),
+      accuracy_(build.metric(
+          {.name = "accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
       linear_(head_linear("linear", config.linear, config.hidden, 1, config.init_std, build)) {
   const i64 positions = rows_.positions();
   if (positions % choices_ != 0) {
@@ -70,8 +72,13 @@ std::vector<Phase> ChoiceHead::do_phases() {
              const Tensor rows = rows_.take(cx, bundle);
              const Tensor scores = logits(cx, rows, bundle[row_ids_]);
              if (!cx.training()) bundle[scores_] = scores;
-             ops::add_cross_entropy(
-                 cx, loss_, scores, bundle[label_], bundle[label_mask_], rows_.tensor_share());
+             ops::add_cross_entropy(cx,
+                                    loss_,
+                                    scores,
+                                    bundle[label_],
+                                    bundle[label_mask_],
+                                    rows_.tensor_share(),
+                                    accuracy_);
            }}};
 }
 

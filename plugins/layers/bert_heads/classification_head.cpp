@@ -26,6 +26,9 @@ ClassificationHead::ClassificationHead(const Config& config, BuildContext& build
       loss_(build.loss({.name = "label",
                         .mask = "label_mask",
                         .partial = {Axis::tensor, Axis::context, Axis::data}})),
+      accuracy_(build.metric({.name = "accuracy",
+                              .partial = {Axis::tensor, Axis::context, Axis::data},
+                              .of_validation = true})),
       linear_(head_linear(
           "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {}
 
@@ -38,7 +41,7 @@ std::vector<Phase> ClassificationHead::do_phases() {
              const Tensor logits = (*linear_)(cx, kept);
              if (!cx.training()) bundle[scores_] = logits;
              ops::add_cross_entropy(
-                 cx, loss_, logits, bundle[label_], bundle[label_mask_], rows_.share());
+                 cx, loss_, logits, bundle[label_], bundle[label_mask_], rows_.share(), accuracy_);
            }}};
 }
 

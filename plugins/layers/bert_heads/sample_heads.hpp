@@ -31,6 +31,7 @@ class ClassificationHead final : public Layer {
   double dropout_;
   u64 key_;
   LossTerm loss_;
+  Metric accuracy_;
   std::shared_ptr<Module> linear_;
 };
 
@@ -60,6 +61,7 @@ class ChoiceHead final : public Layer {
   double dropout_;
   u64 key_;
   LossTerm loss_;
+  Metric accuracy_;
   std::shared_ptr<Module> linear_;
   std::vector<i64> here_, places_;  // choices that begin on this rank, and where
 };
@@ -85,6 +87,7 @@ class SpanHead final : public Layer {
   HeadRows rows_;
   Slot answerable_, answer_, answer_mask_, scores_;
   LossTerm loss_;
+  Metric accuracy_;
   std::shared_ptr<Module> linear_;
 };
 

@@ -24,6 +24,8 @@ SpanHead::SpanHead(const Config& config, BuildContext& build)
       scores_(build.slot(Model::kScoresSlot)),
       loss_(build.loss(
           {.name = "span", .mask = "answer_mask", .partial = {Axis::tensor, Axis::data}})),
+      accuracy_(build.metric(
+          {.name = "span_accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
       linear_(head_linear("linear", config.linear, config.hidden, 2, config.init_std, build)) {}
 
 Tensor SpanHead::logits(Context& cx, const Tensor& rows, const Tensor& answerable) const {
@@ -52,8 +54,13 @@ std::vector<Phase> SpanHead::do_phases() {
              if (!cx.training()) {
                bundle[scores_] = scores.view({scores.dim(0) / 2, 2 * rows_.positions()});
              }
-             ops::add_cross_entropy(
-                 cx, loss_, scores, bundle[answer_], bundle[answer_mask_], rows_.tensor_share());
+             ops::add_cross_entropy(cx,
+                                    loss_,
+                                    scores,
+                                    bundle[answer_],
+                                    bundle[answer_mask_],
+                                    rows_.tensor_share(),
+                                    accuracy_);
            }}};
 }
 

@@ -73,7 +73,8 @@ struct MemoryUse {
 struct Validation {
   i64 step = 0;
   double loss = 0;
-  /// Numbers of the run's evaluations, in order: "wiki.perplexity".
+  /// Terms of a loss that has several and metrics of a validation ("lm", "lm_accuracy"), then
+  /// numbers of the run's evaluations ("wiki.perplexity").
   std::vector<std::pair<std::string, double>> measured = {};
 };
 /// A text that the model writes after a validation (validation.sample_tokens).

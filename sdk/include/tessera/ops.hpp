@@ -141,7 +141,9 @@ TESSERA_API Tensor cross_entropy(Context& cx,
 
 /// cx.add_loss(term, factor · cross_entropy(…)). The gradient of what is added to the loss is known
 /// in the forward pass, so where `group` is one rank the logits are read once, and overwritten
-/// there when they were moved in and this is the only handle.
+/// there when they were moved in and this is the only handle. `accuracy`, where it is one (of
+/// MetricReduce::sum), gets the share of rows whose target has the largest logit, a mean as the
+/// loss is.
 TESSERA_API void add_cross_entropy(Context& cx,
                                    LossTerm term,
                                    Tensor logits,
@@ -151,7 +153,8 @@ TESSERA_API void add_cross_entropy(Context& cx,
                                    i64 valid,
                                    ProcessGroup& group,
                                    std::string_view name,
-                                   double factor = 1);
+                                   double factor = 1,
+                                   Metric accuracy = {});
 
 /// The same of logits [n, v] that every rank has whole: nothing is communicated. `factor` is 0
 /// where another rank's loss is the one that counts.
@@ -160,7 +163,8 @@ TESSERA_API void add_cross_entropy(Context& cx,
                                    Tensor logits,
                                    const Tensor& targets,
                                    const Tensor& mask,
-                                   double factor = 1);
+                                   double factor = 1,
+                                   Metric accuracy = {});
 
 /// The same values under another shape, tracked.
 TESSERA_API Tensor reshape(Context& cx, const Tensor& x, const Shape& shape);

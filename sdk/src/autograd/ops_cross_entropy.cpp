@@ -74,14 +74,21 @@ void add_to_loss(Context& cx,
                  i64 valid,
                  ProcessGroup* group,
                  std::string_view name,
-                 double factor) {
+                 double factor,
+                 Metric accuracy) {
   Tensor inverse_weight = cx.sink->inverse_weight(term);
   if (factor != 1) inverse_weight = run(cx, ScaleArgs{inverse_weight.arg(), {}, factor})[0];
+  const auto tell = [&](const Tensor& sums) {
+    cx.sink->rows(cx, term, sums);
+    if (accuracy.index < 0) return;
+    const CrossEntropyLossArgs hits{sums.arg(), mask.arg(), inverse_weight.arg(), {}, true};
+    cx.report(accuracy, run(cx, CrossEntropyLossArgs(hits))[0]);
+  };
   if ((group != nullptr && group->size() > 1) || first != 0 ||
       !cx.ops->of<WholeCrossEntropyArgs>().available()) {
     const ShardedLoss made =
         sharded_loss(cx, logits, targets, mask, inverse_weight, first, valid, group, name);
-    cx.sink->rows(cx, term, made.sums);
+    tell(made.sums);
     cx.add_loss(term, made.loss);
     return;
   }
@@ -94,7 +101,7 @@ void add_to_loss(Context& cx,
     args.out = gradient.arg();
   }
   const Tensor sums = run(cx, args)[0];
-  cx.sink->rows(cx, term, sums);
+  tell(sums);
   Tensor loss = run(cx, CrossEntropyLossArgs{sums.arg(), mask.arg(), inverse_weight.arg(), {}})[0];
   if (gradient.defined()) {
     // The loss is a root: its gradient is the loss scale, which the kernel has seen.
@@ -132,8 +139,10 @@ void add_cross_entropy(Context& cx,
                        i64 valid,
                        ProcessGroup& group,
                        std::string_view name,
-                       double factor) {
-  add_to_loss(cx, term, std::move(logits), targets, mask, first, valid, &group, name, factor);
+                       double factor,
+                       Metric accuracy) {
+  add_to_loss(
+      cx, term, std::move(logits), targets, mask, first, valid, &group, name, factor, accuracy);
 }
 
 void add_cross_entropy(Context& cx,
@@ -141,9 +150,11 @@ void add_cross_entropy(Context& cx,
                        Tensor logits,
                        const Tensor& targets,
                        const Tensor& mask,
-                       double factor) {
+                       double factor,
+                       Metric accuracy) {
   const i64 classes = logits.dim(1);
-  add_to_loss(cx, term, std::move(logits), targets, mask, 0, classes, nullptr, "", factor);
+  add_to_loss(
+      cx, term, std::move(logits), targets, mask, 0, classes, nullptr, "", factor, accuracy);
 }
 
 }  // namespace tessera::ops

@@ -33,6 +33,14 @@ void add_size(Cases& cases, const CrossEntropySize& s) {
       {cases.random({s.n, 2}, statistic, 1, 9), mask(), cases.scalar(0.125), Operand::result()},
       {.any_threads = true});
 
+  CrossEntropyLossArgs hits;
+  hits.hits = true;
+  cases.add(
+      name + " hits",
+      hits,
+      {cases.integers({s.n, 2}, statistic, 0, 2), mask(), cases.scalar(0.5), Operand::result()},
+      {.any_threads = true});
+
   CrossEntropyGradArgs grad;
   grad.first = s.first;
   grad.valid = s.valid;

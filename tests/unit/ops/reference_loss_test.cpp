@@ -72,6 +72,15 @@ TEST(ReferenceCrossEntropy, UniformLogitsCostLogV) {
   expect_near(ce.gradient(0, 0.5, 1), {.1, -.4, .1, .1, .1, .1, .1, .1, .1, -.4});
 }
 
+TEST(ReferenceCrossEntropy, HitsAreRowsWhoseTargetHasTheLargestLogit) {
+  CrossEntropyLossArgs args;
+  args.hits = true;
+  const double nan = std::nan("");
+  const Operand sums = fp64({5, 2}, {2, 0, 1, 0, 3, -0.5, 1, 0, nan, nan});
+  const auto hits = run(args, {sums, bytes({1, 1, 1, 0, 1}), fp64({1}, {0.25}), Operand::result()});
+  EXPECT_EQ(hits[3][0], 0.5);
+}
+
 TEST(ReferenceCrossEntropy, ShardsPaddingAndMask) {
   // Logits log 1 … log 4 of a vocabulary of 4, in shards of 3 with padding: softmax i / 10.
   const auto l = [](double x) { return std::log(x); };

@@ -182,7 +182,8 @@ void run(const CrossEntropyLossArgs& args) {
   for (i64 row = 0; row < args.sums.shape[0]; ++row) {
     if (mask[row] == 0) continue;
     const float* pair = sums + row * stride;
-    total += __builtin_log(static_cast<double>(pair[0])) - static_cast<double>(pair[1]);
+    total += args.hits ? static_cast<double>(pair[1] == 0)
+                       : __builtin_log(static_cast<double>(pair[0])) - static_cast<double>(pair[1]);
   }
   *args.out.as<double>() = total * *args.inverse_weight.as<const double>();
 }

@@ -17,6 +17,7 @@ struct MetricSpec {
   std::string_view name;
   MetricReduce reduce = MetricReduce::sum;
   std::vector<Axis> partial = {Axis::context, Axis::data};  ///< as LossSpec
+  bool of_validation = false;  ///< is it of a validation, too, as a loss is?
 };
 
 /// A metric that a layer makes of what it counted in a step.

@@ -37,7 +37,8 @@ struct CrossEntropySumsArgs {
 };
 
 /// out fp64 [1] = inverse_weight · sum over rows with mask 1 of log(sum) - target. Summed in double
-/// in a fixed order. inverse_weight fp64 [1].
+/// in a fixed order. inverse_weight fp64 [1]. With `hits` it is inverse_weight times the number of
+/// rows with mask 1 of whose logits none is larger than the target's.
 struct CrossEntropyLossArgs {
   static constexpr std::string_view kName = "cross_entropy_loss";
   static constexpr int kTensors = 4, kOutputs = 1;
@@ -46,6 +47,7 @@ struct CrossEntropyLossArgs {
                                           {"inverse_weight", TypeRule::doubles},
                                           {"out", TypeRule::doubles}};
   TensorArg sums, mask, inverse_weight, out;
+  bool hits = false;
   TESSERA_API static void infer(CrossEntropyLossArgs& args);
 };
 
