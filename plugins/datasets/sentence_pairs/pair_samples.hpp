@@ -42,6 +42,7 @@ class PairSamples final : public TaskSamples {
   const std::vector<i64>& labels() const { return labels_; }
   /// How many samples come before the second, the third file, ..., and how many there are.
   const std::vector<i64>& ends() const { return ends_; }
+  i64 left_out() const { return left_out_; }  ///< lines
 
  private:
   PairMarks marks_;

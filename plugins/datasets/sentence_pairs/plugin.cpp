@@ -1,8 +1,11 @@
 #include "tessera/plugin.hpp"
 
 #include "pair_datasets.hpp"
+#include "pair_evaluations.hpp"
 #include "race_dataset.hpp"
+#include "race_evaluation.hpp"
 #include "squad_dataset.hpp"
+#include "squad_evaluation.hpp"
 
 TESSERA_PLUGIN(sentence_pairs, "0.1.0", "Tasks that BERT is fine-tuned for") {
   using namespace tessera;
@@ -14,4 +17,9 @@ TESSERA_PLUGIN(sentence_pairs, "0.1.0", "Tasks that BERT is fine-tuned for") {
   registrar.add<Dataset, SquadDataset>(
       "squad",
       "Questions of SQuAD 1.1 or 2.0 whose answers are spans of a context, in windows of it.");
+  registrar.add<EvaluationTask, MnliEvaluation>("mnli", "accuracy, matched and mismatched");
+  registrar.add<EvaluationTask, QqpEvaluation>("qqp", "accuracy, and F1 of duplicates");
+  registrar.add<EvaluationTask, RaceEvaluation>("race", "accuracy of middle and high");
+  registrar.add<EvaluationTask, SquadEvaluation>(
+      "squad", "exact match and F1 of answers, as the official programs have them");
 }
