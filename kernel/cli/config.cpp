@@ -10,6 +10,7 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/dry_run.hpp"
+#include "kernel/train/setup/epochs.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
@@ -18,7 +19,8 @@ namespace {
 
 Resolved load(const std::vector<std::string>& files, const std::vector<std::string>& sets) {
   const Config config = Config::load(files, sets);
-  return resolve(config, *open_plugins(config.plugin_path()));
+  const auto plugins = open_plugins(config.plugin_path());
+  return resolve(load_run(files, sets, *plugins), *plugins);
 }
 
 // Loads one of two that are compared. Errors name it, as a missing key has no place.
@@ -37,9 +39,8 @@ void print_notices(const Resolved& resolved) {
 }  // namespace
 
 int run_config_check(const ConfigOptions& options) {
-  const Config config = Config::load(options.files, options.sets);
-  const auto plugins = open_plugins(config.plugin_path());
-  const CheckResult checked = check(config, *plugins);
+  const auto plugins = open_plugins(Config::load(options.files, options.sets).plugin_path());
+  const CheckResult checked = check(load_run(options.files, options.sets, *plugins), *plugins);
   const Resolved& resolved = checked.resolved;
   print_notices(resolved);
   const i64 world = world_size(resolved.run);

@@ -104,9 +104,8 @@ void add_eval(Program& program, int (*run)(const EvalOptions&)) {
                    "further checkpoints: what all of them say of a sample is averaged")
       ->expected(1, kMostOnAxis);
   command
-      ->add_option("--seeds",
-                   o->seeds,
-                   "further checkpoints: each is measured, and the median is named")
+      ->add_option(
+          "--seeds", o->seeds, "further checkpoints: each is measured, and the median is named")
       ->expected(1, kMostOnAxis);
   add_path(command, "--test", o->test, "a file that the median of --seeds is measured on, too");
   command->add_flag("--json", o->json, "print one object a model");

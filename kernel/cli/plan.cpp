@@ -14,6 +14,7 @@
 #include "kernel/planner/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/system/limits.hpp"
+#include "kernel/train/setup/epochs.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
@@ -72,7 +73,7 @@ class Planner {
     return options_.world > 0 ? options_.world : world_size(config.run);
   }
   Resolved resolved(const std::vector<std::string>& sets) const {
-    return resolve(Config::load(options_.files, sets), *plugins_);
+    return resolve(load_run(options_.files, sets, *plugins_), *plugins_);
   }
 
   const PlanOptions& options_;

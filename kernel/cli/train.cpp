@@ -20,6 +20,7 @@
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
+#include "kernel/train/setup/epochs.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
@@ -32,7 +33,7 @@ namespace {
 Opened open(const TrainOptions& options) {
   const Config config = Config::load(options.files, options.sets);
   Opened opened{open_plugins(config.plugin_path()), {}};
-  opened.config = resolve(config, *opened.plugins);
+  opened.config = resolve(load_run(options.files, options.sets, *opened.plugins), *opened.plugins);
   return opened;
 }
 

@@ -31,8 +31,15 @@ void RunSection::describe(Schema<RunSection>& s) {
       .at_most(kMostSteps)
       .required()
       .megatron("--train-iters")
-      .also("epochs max_iters max_steps num_train_epochs")
+      .also("max_iters max_steps")
       .also("--train-samples", "is {} × batch.global here");
+  s.field("epochs",
+          &RunSection::epochs,
+          "in the place of steps: how often each training sample is read; the dataset says how "
+          "many steps these are. 0: steps are given")
+      .at_least(0)
+      .at_most(1'000'000)
+      .also("num_train_epochs");
   s.field("out",
           &RunSection::out,
           "folder of the run; \"runs/<name>\" in the working folder when not set")

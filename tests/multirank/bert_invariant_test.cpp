@@ -39,6 +39,48 @@ std::vector<Row> rows() {
   return all;
 }
 
+// Heads that a model is fine-tuned with. A choice begins on each context-parallel rank.
+std::vector<Row> heads() {
+  const Sets layouts[] = {with(kTensor, {kRows}),
+                          with(kContext, method("ring")),
+                          with(kContext, method("allgather")),
+                          with(kContext, method("all_to_all")),
+                          with(kTensor, kContext),
+                          {"parallel.context=4"},
+                          kInterleaved,
+                          with(kZbv, kTensor),
+                          kShards,
+                          {"recompute.mode=\"full\""},
+                          with(kTensor, {"graph.type=\"partial\""}),
+                          {"graph.type=\"full_iteration\""}};
+  const char* names[] = {"tp2_sp",
+                         "cp2_ring",
+                         "cp2_allgather",
+                         "cp2_all_to_all",
+                         "tp2_cp2",
+                         "cp4",
+                         "interleaved_pp2",
+                         "zbv_pp2_tp2",
+                         "dp2_distributed",
+                         "recompute",
+                         "graphs_tp2",
+                         "whole_step"};
+  std::vector<Row> all;
+  for (const std::string goal : {"label", "choice", "span"}) {
+    const std::string head = goal == "label" ? "classification" : goal;
+    Sets model = bert(goal == "span" ? "pre" : "post",
+                      {fmt::format("data.goal=\"{}\"", goal),
+                       fmt::format("model.head.type=\"{}_head\"", head),
+                       "model.head.init_std=0.3"});
+    if (goal == "label") model.push_back("model.head.classes=3");
+    if (goal != "choice") model = with(model, kPadded);
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+      all.push_back({fmt::format("{}_{}", goal, names[i]), layouts[i], model});
+    }
+  }
+  return all;
+}
+
 class BertLayouts : public ::testing::TestWithParam<Row> {};
 
 TEST_P(BertLayouts, HaveOneLossCurve) {
@@ -47,6 +89,8 @@ TEST_P(BertLayouts, HaveOneLossCurve) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, BertLayouts, ::testing::ValuesIn(rows()), name_of);
+
+INSTANTIATE_TEST_SUITE_P(Heads, BertLayouts, ::testing::ValuesIn(heads()), name_of);
 
 class BertNarrow : public ::testing::TestWithParam<Row> {};
 

@@ -19,15 +19,15 @@ const Sets kData = {"parallel.data=2"}, kFour = {"parallel.data=4"};
 const Part kDispatcher = {"model.block.mlp.dispatcher", "dispatcher"};
 const Part kRouter = {"model.block.mlp.router", "router"}, kOptimizer = {"optimizer", "optimizer"};
 // Adam does not see the scale of a gradient.
-const std::vector<Row> kUpdate = {&Findings::norms, &Findings::update};
-const std::vector<Row> kGradient = {&Findings::norms, &Findings::gradients, &Findings::update};
-const std::vector<Row> kLosses = {&Findings::losses};
+const std::vector<Finding> kUpdate = {&Findings::norms, &Findings::update};
+const std::vector<Finding> kGradient = {&Findings::norms, &Findings::gradients, &Findings::update};
+const std::vector<Finding> kLosses = {&Findings::losses};
 const Sets kSequenceLoss = {"model.block.mlp.sequence_loss=0.5"};
 const Sets kZLoss = {"model.block.mlp.z_loss=0.5"};
 const Sets kTies = {"model.block.mlp.router.init_std=0"};
 const Sets kBias = {"model.block.mlp.router.score=\"sigmoid\"",
                     "model.block.mlp.router.bias_rate=0.05"};
-const std::vector<Row> kNorm = {&Findings::norms};
+const std::vector<Finding> kNorm = {&Findings::norms};
 
 // Drops by position, which row ids tell in every layout; dropout reads them too.
 const Sets kCapacity = {"model.dropout=0.0",
@@ -113,7 +113,7 @@ TEST_P(MoeMutants, TwinPasses) {
 TEST_P(MoeMutants, MistakeIsFound) {
   const Findings found =
       check_invariant(mutants(), with(GetParam().with_mistake(), GetParam().layout), model());
-  for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
+  for (const Finding row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(MoeMutants, OneRankHidesIt) {

@@ -98,7 +98,7 @@ double validation_loss(const Sets& sets) {
   double loss = 0;
   const auto validate = [&](RankRun& run) {
     const double mine =
-        run.evaluation().validate(13);  // more than a round, and not a multiple of it
+        run.evaluation().validate(13).loss;  // more than a round, and not a multiple of it
     const std::lock_guard lock(mutex);
     if (run.mesh().rank() == 0) loss = mine;
   };

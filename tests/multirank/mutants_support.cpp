@@ -295,23 +295,6 @@ class MutantEmbedding final : public Layer {
   std::shared_ptr<Layer> inner_;
 };
 
-// As ops::linear, with the gradient of the weight times a factor.
-Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
-  Tensor y = linear_parts::forward(cx, x, weight, nullptr);
-  if (!cx.recording()) return y;
-  const auto input_half = [&weight](Context& c, Gradients& g) {
-    g.input(0, linear_parts::input_gradient(c, g.output(0), weight));
-  };
-  const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
-    if (factor == 0) return;
-    ScaleArgs scale{g.output(0).arg(), {}, factor};
-    const Tensor scaled = ops::run(c, scale)[0];
-    linear_parts::add_weight_gradient(c, scaled, x, weight, nullptr);
-  };
-  cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
-  return y;
-}
-
 class MutantHead final : public Layer {
  public:
   struct Config {
@@ -362,7 +345,7 @@ class MutantHead final : public Layer {
                Tensor x = (*norm_)(cx, bundle[hidden_]);
                if (copies_) x = region_.enter(cx, x);
                const Tensor logits =
-                   scale_gradient(cx, linear(cx, x, weight_, tied_factor_), loss_factor_);
+                   scale_gradient(cx, scaled_linear(cx, x, weight_, tied_factor_), loss_factor_);
                cx.add_loss(loss_,
                            ops::cross_entropy(cx,
                                               logits,
@@ -388,6 +371,22 @@ class MutantHead final : public Layer {
 };
 
 }  // namespace
+
+Tensor scaled_linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
+  Tensor y = linear_parts::forward(cx, x, weight, nullptr);
+  if (!cx.recording()) return y;
+  const auto input_half = [&weight](Context& c, Gradients& g) {
+    g.input(0, linear_parts::input_gradient(c, g.output(0), weight));
+  };
+  const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
+    if (factor == 0) return;
+    ScaleArgs scale{g.output(0).arg(), {}, factor};
+    const Tensor scaled = ops::run(c, scale)[0];
+    linear_parts::add_weight_gradient(c, scaled, x, weight, nullptr);
+  };
+  cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
+  return y;
+}
 
 Tensor changed_ids(Context& cx,
                    const Tensor& rows,
@@ -423,6 +422,7 @@ void register_mutants(Registrar& registrar) {
   register_moe_mutants(registrar);
   register_ahead_mutants(registrar);
   register_text_mutants(registrar);
+  register_bert_mutants(registrar);
 }
 
 const PluginHost& mutants() {

@@ -23,6 +23,7 @@ void register_pipeline_mutants(Registrar& registrar);
 void register_moe_mutants(Registrar& registrar);
 void register_ahead_mutants(Registrar& registrar);
 void register_text_mutants(Registrar& registrar);
+void register_bert_mutants(Registrar& registrar);
 
 /// The key of a mutant that chooses its mistake: one of `choices`, or "none".
 template <class Config>
@@ -35,6 +36,9 @@ void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
 Tensor changed_ids(Context& cx,
                    const Tensor& rows,
                    const std::function<void(std::vector<i64>&)>& change);
+
+/// As ops::linear, with the gradient of the weight times a factor.
+Tensor scaled_linear(Context& cx, const Tensor& x, Parameter& weight, double factor);
 
 /// x, whose gradient is multiplied on the way back.
 Tensor scale_gradient(Context& cx, const Tensor& x, double factor);

@@ -8,10 +8,10 @@
 
 namespace tessera::testing {
 
-using Row = std::string Findings::*;
+using Finding = std::string Findings::*;
 
 /// What every finding shows.
-inline const std::vector<Row> kAll = {
+inline const std::vector<Finding> kAll = {
     &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
 
 /// A place of the configuration, and the mutant that stands there: "norm" for "mutant_norm".
@@ -25,7 +25,7 @@ struct Mutation {
   Sets layout;
   Part part;
   std::string mistake;
-  std::vector<Row> found_by = kAll;
+  std::vector<Finding> found_by = kAll;
   bool hidden = true;  ///< does one rank compute the same with the mistake?
   Sets model = {};     ///< what is trained, on both sides
   Sets also = {};      ///< further keys of the component

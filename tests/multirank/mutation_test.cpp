@@ -39,12 +39,12 @@ const Sets kLatentModel = {"model.block.attention.type=\"latent_attention\"",
 const Part kBlock = {"model.block", "block"};
 const Part kOptimizer = {"optimizer", "optimizer"};
 // A bias starts at zero and its gradient is right: only later steps show that it doubles.
-const std::vector<Row> kLater = {&Findings::losses, &Findings::norms};
+const std::vector<Finding> kLater = {&Findings::losses, &Findings::norms};
 // Adam does not see the scale of a gradient.
-const std::vector<Row> kScale = {&Findings::norms, &Findings::gradients, &Findings::update};
-const std::vector<Row> kNorm = {&Findings::norms};
+const std::vector<Finding> kScale = {&Findings::norms, &Findings::gradients, &Findings::update};
+const std::vector<Finding> kNorm = {&Findings::norms};
 // Weights near 1 with small gradients: losses and one update differ by less than the tolerance.
-const std::vector<Row> kSmall = {&Findings::norms, &Findings::gradients};
+const std::vector<Finding> kSmall = {&Findings::norms, &Findings::gradients};
 
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> kMutations = {
@@ -127,7 +127,7 @@ TEST_P(Mutants, TwinPasses) {
 TEST_P(Mutants, MistakeIsFound) {
   const Findings found = check_invariant(
       mutants(), with(GetParam().layout, GetParam().with_mistake()), GetParam().model);
-  for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
+  for (const Finding row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {

@@ -294,7 +294,7 @@ TEST_P(AheadMutants, TwinPasses) {
 TEST_P(AheadMutants, MistakeIsFound) {
   const Findings found = check_invariant(
       mutants(), with(GetParam().layout, GetParam().with_mistake()), GetParam().model);
-  for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
+  for (const Finding row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(AheadMutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {

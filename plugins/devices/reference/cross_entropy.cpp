@@ -59,7 +59,7 @@ void run(const CrossEntropyLossArgs& args) {
     for (i64 i = 0; i < args.sums.shape[0]; ++i) {
       if (mask[i] == 0) continue;
       if (args.hits) {
-        loss += sums(i, 1) == 0 ? 1 : 0;
+        loss += static_cast<double>(sums(i, 1)) == 0 ? 1 : 0;
       } else {
         loss += std::log(static_cast<double>(sums(i, 0))) - static_cast<double>(sums(i, 1));
       }

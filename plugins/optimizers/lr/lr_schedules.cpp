@@ -23,8 +23,28 @@ void describe_rise(Schema<Config>& s) {
       .at_least(0)
       .at_most(kMostSteps)
       .megatron("--lr-warmup-iters")
-      .also("warmup_iters")
-      .also("--lr-warmup-fraction", "is {} here, in steps");
+      .also("warmup_iters");
+  s.field("warmup_share",
+          &Config::warmup_share,
+          "the same as a share of the updates up to the end of the decay, rounded; in the place of "
+          "warmup_steps")
+      .at_least(0)
+      .below(1)
+      .megatron("--lr-warmup-fraction")
+      .also("warmup_ratio");
+}
+
+// With warmup_steps in the place of warmup_share.
+template <class Config>
+Config in_steps(Config config, i64 updates) {
+  if (config.warmup_share == 0) return config;
+  if (config.warmup_steps > 0) {
+    fail_config("lr.warmup_steps = {} and lr.warmup_share = {} say the same: give one of them",
+                config.warmup_steps,
+                config.warmup_share);
+  }
+  config.warmup_steps = std::llround(config.warmup_share * static_cast<double>(updates));
+  return config;
 }
 
 template <class Config>
@@ -94,16 +114,16 @@ void WsdLr::Config::describe(Schema<Config>& s) {
 void ConstantLr::Config::describe(Schema<Config>& s) { describe_rise(s); }
 
 DecayingLr::DecayingLr(const LrConfig& config, const LrArguments& arguments)
-    : config_(config),
+    : config_(in_steps(config, config.decay_steps.value_or(arguments.steps))),
       decay_steps_(config.decay_steps.value_or(arguments.steps)),
-      only_rises_(decay_steps_ == arguments.steps && config.warmup_steps >= decay_steps_) {
+      only_rises_(decay_steps_ == arguments.steps && config_.warmup_steps >= decay_steps_) {
   if (config.min > config.peak) {
     fail_config("lr.min = {} is above lr.peak = {}", config.min, config.peak);
   }
   // A run that is cut short only warms up; a given end before the warm-up is a contradiction.
-  if (decay_steps_ != arguments.steps && config.warmup_steps > decay_steps_) {
+  if (decay_steps_ != arguments.steps && config_.warmup_steps > decay_steps_) {
     fail_config("lr.warmup_steps = {} is beyond the end of the decay at step {} (lr.decay_steps)",
-                config.warmup_steps,
+                config_.warmup_steps,
                 decay_steps_);
   }
 }
@@ -140,11 +160,12 @@ WsdLr::WsdLr(const Config& config, LrArguments& arguments)
     : DecayingLr(config, arguments),
       left_(std::ranges::find(kTails, config.tail, &Tail::name)->left),
       tail_start_(decay_steps() - config.tail_steps) {
-  if (only_rises() || config.warmup_steps <= tail_start_) return;
+  const i64 rise = this->config().warmup_steps;
+  if (only_rises() || rise <= tail_start_) return;
   fail_config(
       "lr.warmup_steps = {} and lr.tail_steps = {} are more than the {} updates up to the end of "
       "the decay (lr.decay_steps)",
-      config.warmup_steps,
+      rise,
       config.tail_steps,
       decay_steps());
 }
@@ -152,6 +173,9 @@ WsdLr::WsdLr(const Config& config, LrArguments& arguments)
 double WsdLr::on_the_way(i64 step) const {
   return step <= tail_start_ ? config().peak : with_left(left_(part_since(tail_start_, step)));
 }
+
+ConstantLr::ConstantLr(const Config& config, LrArguments& arguments)
+    : config_(in_steps(config, arguments.steps)) {}
 
 double ConstantLr::do_rate(i64 step) const {
   if (step <= config_.warmup_steps) return risen(config_.peak, step, config_.warmup_steps);

@@ -10,6 +10,7 @@ namespace tessera {
 struct LrConfig {
   double peak = 0, min = 0;
   i64 warmup_steps = 0;
+  double warmup_share = 0;
   Auto<i64> decay_steps;
   static void describe(Schema<LrConfig>& s);
 };
@@ -92,9 +93,10 @@ class ConstantLr final : public LrSchedule {
   struct Config {
     double peak = 0;
     i64 warmup_steps = 0;
+    double warmup_share = 0;
     static void describe(Schema<Config>& s);
   };
-  ConstantLr(const Config& config, LrArguments&) : config_(config) {}
+  ConstantLr(const Config& config, LrArguments& arguments);
   double do_rate(i64 step) const override;
 
  private:
