@@ -106,10 +106,12 @@ bool TokenPlacer::apart(std::string_view before, std::string_view between, std::
 
 void TokenPlacer::place_piece(std::string_view piece, u32 begin, PlacedTokens& out) {
   const std::vector<i32> ids = encoded(piece);
-  // Bytes at which the piece's characters begin, and its end.
+  // Bytes at which its characters begin, without those that no token is made of, and its end.
   std::vector<u32> starts;
-  for (std::size_t at = 0; at < piece.size(); at += next_character(piece.substr(at)).size()) {
-    starts.push_back(static_cast<u32>(at));
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::string_view character = next_character(piece.substr(at));
+    if (!encoded(character).empty()) starts.push_back(static_cast<u32>(at));
+    at += character.size();
   }
   starts.push_back(static_cast<u32>(piece.size()));
   std::vector<std::size_t> ends;  // of each token, in characters

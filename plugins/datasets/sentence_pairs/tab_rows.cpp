@@ -23,7 +23,6 @@ void for_each_row(std::string_view text,
     const std::size_t end = std::min(text.find('\n', at), text.size());
     std::string_view rest = text.substr(at, end - at);
     at = end + 1;
-    if (rest.ends_with('\r')) rest.remove_suffix(1);
     row.columns.clear();
     for (std::size_t tab = 0; tab != rest.npos; rest.remove_prefix(tab + 1)) {
       tab = rest.find('\t');

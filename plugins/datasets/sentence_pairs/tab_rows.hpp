@@ -10,7 +10,7 @@ namespace tessera {
 
 /// A line of a file whose columns have tabs between them.
 struct TabRow {
-  std::vector<std::string_view> columns;  ///< of the file's text
+  std::vector<std::string_view> columns;  ///< of the file's text, the last with any \r
   i64 line = 0;                           ///< from 1 on
   std::string where;                      ///< "train.tsv:17"
 };

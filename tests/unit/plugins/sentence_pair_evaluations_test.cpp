@@ -303,6 +303,9 @@ TEST_F(SquadEvaluation, AnswersHaveTheCharactersOfTheirTokens) {
   EXPECT_EQ(score("(in 1990s-is)", 2, 3, {"1990s"}, false).first, 1);
   EXPECT_EQ(score("(in 1990s-is)", 5, 5, {"is"}, false).first, 1);
   EXPECT_EQ(score("(in 1990s-is)", 2, 5, {"1990s-is"}, false).first, 1);
+  // An accent is of the letter before it.
+  EXPECT_EQ(score("on\u0301-cat", 0, 0, {"on\u0301"}).first, 1);
+  EXPECT_EQ(score("c\u0301at-on", 0, 0, {"c\u0301at"}).first, 1);
 }
 
 TEST_F(SquadEvaluation, AWordlessAnswerIsNoneInSecondVersionOnly) {
@@ -406,6 +409,25 @@ TEST_F(SquadEvaluation, TheBestOfAllWindowsIsTheAnswer) {
   EXPECT_EQ(exact({at(0, 2), at(1, 1)}), 0);
   // The first window has nothing after it, so that is not where it is looked for.
   EXPECT_EQ(exact({at(3, 5), at(2, 1)}), 0);
+}
+
+// A hundredth of a window's tokens counts, too: of 310 tokens, token 295 has 4 after it in the
+// first 300, which are worth 3, and 5 before it in the last 20, which are worth 0.2.
+TEST_F(SquadEvaluation, ALongWindowIsWorthMore) {
+  std::string context;
+  for (int i = 0; i < 310; ++i) context += i == 295 ? "mat " : "cat ";
+  constexpr i64 kLong = 300 + 4;
+  const auto task = open_squad(squad(context, {asked({"mat"}, false)}), "stride = 290\n", kLong);
+  const auto exact = [&](i64 place) {
+    return number(task->evaluate_samples({window({{0, 2}}, {{0, 2}}, kLong),
+                                          window({{place, 5}}, {{place, 5}}, kLong)}),
+                  "exact_match");
+  };
+  EXPECT_EQ(exact(295 - 290), 0);  // that is "cat", of the first window
+  EXPECT_EQ(number(task->evaluate_samples(
+                       {window({{295, 5}}, {{295, 5}}, kLong), window({{9, 2}}, {{9, 2}}, kLong)}),
+                   "exact_match"),
+            1);
 }
 
 TEST_F(SquadEvaluation, TheLeastNoAnswerOfAllWindowsCounts) {

@@ -425,6 +425,7 @@ TEST_F(SentencePairs, AnAnswerHasTheTokensOfItsCharacters) {
   EXPECT_THAT(tokens("é-it not", "it", 2), ElementsAre(9));
   EXPECT_THAT(tokens("e\xCC\x81-it not", "it", 3), ElementsAre(9));
   EXPECT_THAT(tokens("e\xCC\x81-it not", "e", 0), ElementsAre(16));
+  EXPECT_THAT(tokens("u\xCC\x81naffable it", "affable", 3), ElementsAre(6, 7));
   // Characters that become several have all of their tokens (U+D55C is three letters).
   EXPECT_THAT(tokens("it-\uD55C it", "\uD55C", 3), ElementsAre(19, 20, 21));
   EXPECT_THAT(tokens("ABc it", "c", 2), ElementsAre(18));
