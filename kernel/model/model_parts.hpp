@@ -37,14 +37,17 @@ class ModelParts {
     LossWeight weight = LossWeight::field;
     bool auxiliary = false;
     std::vector<Axis> partial;
-    std::string component;  ///< the table of the layer that declared it first, for errors
-    std::string mask;       ///< the input that weights it; empty: the data says which
-    i64 most;               ///< values of 1 in a sample's mask that there is room for; 0: all
-    std::string most_key;   ///< what sets it
-    std::string metric;     ///< of an auxiliary term: where its value is shown
+    std::string component;   ///< the table of the layer that declared it first, for errors
+    std::string mask;        ///< the input that weights it; empty: the data says which
+    i64 most;                ///< values of 1 in a sample's mask that there is room for; 0: all
+    std::string most_key;    ///< what sets it
+    std::string classes_in;  ///< the input that names a class of each value; empty: none
+    i64 classes;
+    std::string metric;  ///< of an auxiliary term: where its value is shown
     bool same(const LossInfo& other) const {
       return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial &&
-             mask == other.mask && most == other.most && metric == other.metric;
+             mask == other.mask && most == other.most && classes_in == other.classes_in &&
+             classes == other.classes && metric == other.metric;
     }
   };
 

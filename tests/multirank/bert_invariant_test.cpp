@@ -130,16 +130,28 @@ TEST(Bert, ASampleHasTheSameLossWhateverItsPadding) {
   }
 }
 
-TEST(Bert, MoreMaskedTokensThanThereIsRoomForEndTheRun) {
+std::string why_not(const Sets& sets) {
   try {
-    train(tiny_config(), bert("pre", {"model.head.predictions=1"}), {.steps = 1});
-    FAIL() << "it trained";
+    train(tiny_config(), sets, {.steps = 1});
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("values of 1 in \"loss_mask\"; predictions = 1 has room for no more"),
-              std::string::npos)
-        << error.what();
+    return error.what();
   }
+  return "it trained";
+}
+
+TEST(Bert, AClassThatTheHeadDoesNotHaveEndsTheRun) {
+  const Sets sets = bert(
+      "pre",
+      {"data.goal=\"label\"", "model.head.type=\"classification_head\"", "model.head.classes=2"});
+  EXPECT_NE(why_not(sets).find(" has 2 in \"label\", and there are 2 classes"), std::string::npos)
+      << why_not(sets);
+}
+
+TEST(Bert, MoreMaskedTokensThanThereIsRoomForEndTheRun) {
+  const std::string why = why_not(bert("pre", {"model.head.predictions=1"}));
+  EXPECT_NE(why.find("values of 1 in \"loss_mask\"; predictions = 1 has room for no more"),
+            std::string::npos)
+      << why;
 }
 
 }  // namespace bert_invariant_test

@@ -66,13 +66,16 @@ void SampleReader::find_masks(const ModelParts& parts) {
                   dtype_name(mask->info.dtype));
     }
     masks_.back() = static_cast<int>(mask - inputs_.begin());
-    if (loss.most == 0) continue;
-    const auto source =
-        std::ranges::find(from_.sources(), masks_.back(), &DataInputs::Source::input);
-    rooms_.push_back({static_cast<std::size_t>(source - from_.sources().begin()),
-                      loss.most,
-                      loss.component,
-                      loss.most_key});
+    if (loss.most == 0 && loss.classes == 0) continue;
+    Limit limit{0, loss.most, 0, loss.classes, loss.component, loss.most_key};
+    const auto source = [&](const auto& is) {
+      const auto found = std::ranges::find_if(from_.sources(), is);
+      return static_cast<std::size_t>(found - from_.sources().begin());
+    };
+    limit.mask = source([&](const auto& of) { return of.input == masks_.back(); });
+    limit.targets = source([&](const auto& of) { return of.info.name == loss.classes_in; });
+    if (limit.targets == from_.sources().size()) limit.classes = 0;  // not of this rank
+    limits_.push_back(std::move(limit));
   }
 }
 
@@ -137,7 +140,7 @@ void SampleReader::read_sample(SampleSet set,
   out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(from_.fields()));
   read_whole(set, ordinal, out);
   from_.later().fill(whole, length);
-  check_room(set, ordinal, whole);
+  check_losses(set, ordinal, whole);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (parts[i] == nullptr || !cut(sources[i].info)) continue;
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(sources[i].info.dtype);
@@ -148,21 +151,38 @@ void SampleReader::read_sample(SampleSet set,
   }
 }
 
-void SampleReader::check_room(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const {
-  for (const Room& room : rooms_) {
-    const FieldInfo& info = from_.sources()[room.source].info;
+void SampleReader::check_losses(SampleSet set,
+                                i64 ordinal,
+                                std::span<std::byte* const> whole) const {
+  for (const Limit& limit : limits_) {
+    const FieldInfo& info = from_.sources()[limit.mask].info;
     const i64 values = values_of(info, {.micro = 1, .sequence = shape_.sequence * context_ranks_});
-    const i64 ones = std::count(whole[room.source], whole[room.source] + values, std::byte{1});
-    require(
-        ones <= room.most,
-        "{}: sample {} of the {} set has {} values of 1 in \"{}\"; {} = {} has room for no more",
-        room.component,
-        ordinal,
-        kSetNames[static_cast<std::size_t>(set)],
-        ones,
-        info.name,
-        room.key,
-        room.most);
+    const auto* mask = reinterpret_cast<const u8*>(whole[limit.mask]);
+    const i64 ones = std::count(mask, mask + values, u8{1});
+    const auto sample = [&] {
+      return fmt::format("{}: sample {} of the {} set",
+                         limit.component,
+                         ordinal,
+                         kSetNames[static_cast<std::size_t>(set)]);
+    };
+    if (limit.most > 0 && ones > limit.most) {
+      fail("{} has {} values of 1 in \"{}\"; {} = {} has room for no more",
+           sample(),
+           ones,
+           info.name,
+           limit.key,
+           limit.most);
+    }
+    if (limit.classes == 0) continue;
+    const auto* targets = reinterpret_cast<const i64*>(whole[limit.targets]);
+    for (i64 i = 0; i < values; ++i) {
+      if (mask[i] == 0 || (targets[i] >= 0 && targets[i] < limit.classes)) continue;
+      fail("{} has {} in \"{}\", and there are {} classes",
+           sample(),
+           targets[i],
+           from_.sources()[limit.targets].info.name,
+           limit.classes);
+    }
   }
 }
 

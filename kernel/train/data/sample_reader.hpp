@@ -70,9 +70,9 @@ class SampleReader {
   void weigh(std::size_t term, std::byte* mask, bool real, i64& weight) const;
   /// What a sample adds on this rank to the weights of terms that no field weights.
   void add_sample(std::span<i64> weights) const;
-  /// Throws Error for more values of 1 in a sample's mask than the model has room for. `whole`: of
-  /// each source.
-  void check_room(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
+  /// Throws Error for a sample that a loss cannot take: more values of 1 in its mask than the model
+  /// has room for, or classes that it does not have. `whole`: of each source.
+  void check_losses(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
   void read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   /// `parts`: of each source, where this rank's part of the sample goes; nullptr: nobody reads it.
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
@@ -86,13 +86,15 @@ class SampleReader {
   i64 microbatch_bytes_ = 0;
   std::vector<LossWeight> losses_;  // what each term is weighted by
   std::vector<int> masks_;          // the input whose sum that is; -1: none
-  /// Of a term that has no room for every row.
-  struct Room {
-    std::size_t source;  // its mask
-    i64 most;
+  /// Of a term that does not take every sample.
+  struct Limit {
+    std::size_t mask;     // a source
+    i64 most;             // 0: any number
+    std::size_t targets;  // a source
+    i64 classes;          // 0: any
     std::string component, key;
   };
-  std::vector<Room> rooms_;
+  std::vector<Limit> limits_;
 };
 
 /// The first term of the run's loss that is no mean over a mask of the data; empty: there is none.

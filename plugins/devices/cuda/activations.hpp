@@ -49,8 +49,9 @@ __device__ __forceinline__ Slope<C> gelu_erf(C x) {
 
 template <class C>
 __device__ __forceinline__ Slope<C> tanh_slope(C x) {
-  const C inverse = C(1) / std::cosh(x);  // 1 - tanh² would cancel
-  return {std::tanh(x), inverse * inverse};
+  const C power = std::exp(C(-2) * std::fabs(x)), sum = C(1) + power;
+  const C size = (C(1) - power) / sum;
+  return {x < C(0) ? -size : size, C(4) * power / (sum * sum)};  // 1 - tanh² would cancel
 }
 
 }  // namespace tessera::cuda

@@ -39,6 +39,8 @@ BertHead::BertHead(const Config& config, BuildContext& build)
       lm_(build.loss({.name = "lm", .most = predictions_, .most_key = "predictions"})),
       order_(build.loss({.name = "order",
                          .mask = "label_mask",
+                         .classes_in = "label",
+                         .classes = 2,
                          .partial = {Axis::tensor, Axis::context, Axis::data}})),
       lm_accuracy_(build.metric({.name = "lm_accuracy", .of_validation = true})),
       order_accuracy_(build.metric({.name = "order_accuracy",

@@ -24,8 +24,11 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
       choices_(config.choices),
       dropout_(config.dropout),
       key_(build.random_site("dropout")),
-      loss_(build.loss(
-          {.name = "label", .mask = "label_mask", .partial = {Axis::tensor, Axis::data}})),
+      loss_(build.loss({.name = "label",
+                        .mask = "label_mask",
+                        .classes_in = "label",
+                        .classes = config.choices,
+                        .partial = {Axis::tensor, Axis::data}})),
       accuracy_(build.metric(
           {.name = "accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
       linear_(head_linear("linear", config.linear, config.hidden, 1, config.init_std, build)) {

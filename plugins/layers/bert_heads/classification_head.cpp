@@ -25,6 +25,8 @@ ClassificationHead::ClassificationHead(const Config& config, BuildContext& build
       key_(build.random_site("dropout")),
       loss_(build.loss({.name = "label",
                         .mask = "label_mask",
+                        .classes_in = "label",
+                        .classes = config.classes,
                         .partial = {Axis::tensor, Axis::context, Axis::data}})),
       accuracy_(build.metric({.name = "accuracy",
                               .partial = {Axis::tensor, Axis::context, Axis::data},

@@ -41,6 +41,10 @@ struct LossSpec {
   /// its key `most_key` sets; a sample with more ends the run. 0: for all.
   i64 most = 0;
   std::string_view most_key = {};
+  /// Of LossWeight::field: the input that names the right class of each value of the mask, i64, and
+  /// how many classes there are; where the mask is 1, another one ends the run. Empty: not checked.
+  std::string_view classes_in = {};
+  i64 classes = 0;
   /// Of an auxiliary term: the metric that its value is added to, in place of one of its own name.
   std::string_view metric = {};
   /// Those of tensor, context and data along which each rank adds a part of its own. Along the
