@@ -32,9 +32,16 @@ inline constexpr const char* kPromptsFooter =
 
 inline constexpr const char* kEvalFooter =
     "Keys of the evaluation are given as --KEY VALUE: --window 1024 (tessera plugins show\n"
-    "evaluation/TASK lists them). --ranks N shares the texts out to N ranks; --set "
-    "parallel.tensor,\n"
-    "pipeline or context cut the model in place of that. Results do not depend on either.\n"
+    "evaluation/TASK lists them). --ranks N shares the texts or samples out to N ranks; --set\n"
+    "parallel.tensor, pipeline or context cut the model in place of that. Results do not depend\n"
+    "on either.\n"
+    "\n"
+    "--seeds compares by the first result that is no count, as an accuracy. RACE's result in\n"
+    "Shoeybi et al. 2019: --data dev --seeds RUN RUN RUN RUN --test test.\n"
+    "\n"
+    "TASK embed prints an object a text: {\"text\", \"tokens\", \"embedding\"}. --data has a text a\n"
+    "line, or, where its name ends in .jsonl, an object {\"text\": \"...\"}; --pooling is mean (the\n"
+    "default, over all tokens), cls (the first) or none (a vector for each token).\n"
     "\n";
 
 inline constexpr const char* kDiffFooter =

@@ -84,6 +84,9 @@ class ModelParts {
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::unique_ptr<Buffer>>& buffers() const { return buffers_; }
+  /// Model::positions.
+  i64 positions() const { return positions_; }
+  void set_positions(i64 positions) { positions_ = positions; }
   /// Gives the buffers their memory.
   void allocate_buffers(Device& device);
   /// Writes their initial values; where `saved` is false, only those of buffers that no checkpoint
@@ -104,6 +107,7 @@ class ModelParts {
   i64 active_elements() const;
 
  private:
+  i64 positions_ = 0;
   int add(const LossInfo& loss);
   int add(const MetricInfo& metric);
   int add(const CountInfo& counts);

@@ -83,7 +83,7 @@ BlockRow::BlockRow(const BlockRowKeys& keys, const ModelArguments& arguments)
     : keys_(keys),
       vocab_(vocabulary_of(keys, arguments)),
       blocks_(blocks_of(keys.pattern, keys.blocks, keys.block, keys.layers)) {
-  if (arguments.sequence_length <= keys.positions) return;
+  if (arguments.own_positions || arguments.sequence_length <= keys.positions) return;
   fail_config("model.positions = {} are fewer than batch.sequence_length = {}",
               keys.positions,
               arguments.sequence_length);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "program_support.hpp"
+#include "tessera/io/token_file.hpp"
 
 namespace tessera::testing {
 namespace shipped_configs_test {
@@ -61,6 +62,66 @@ std::string file_of(const std::string& config) {
 // Enough for a sample of the longest sequence among what is held back for validation.
 std::string some_text() { return std::string(262144, 'x'); }
 
+// BERT's vocabulary, and sentences of its tokens.
+constexpr const char* kWords = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nis\n##s\n";
+std::string sentences(const TestFolder& folder) {
+  TokenFileWriter writer(folder.at("sentences"), TokenType::u16);
+  for (i32 document = 0; document < 200; ++document) {
+    for (i32 sentence = 0; sentence < 4; ++sentence) {
+      std::vector<i32> ids;
+      for (i32 i = 0; i < 40; ++i) ids.push_back(5 + (i + document + sentence) % 5);
+      writer.add(ids);
+    }
+    writer.end_document();
+  }
+  writer.finish("");
+  return folder.at("sentences");
+}
+
+// A task's files, as its authors write them; `lines` of it.
+std::string task_file(const TestFolder& folder, const std::string& task) {
+  const std::string squad =
+      R"({"version":"1.1","data":[{"title":"t","paragraphs":[{"context":"a b c","qas":[)"
+      R"({"id":"1","question":"b","answers":[{"text":"b","answer_start":2}]}]}]}]})";
+  if (task.starts_with("squad")) return folder.write("task.json", squad);
+  if (task == "race") {
+    fs::create_directories(folder.at("race/middle"));
+    fs::create_directories(folder.at("race/high"));
+    const std::string article =
+        R"({"article":"a b c","questions":["b _"],"options":[["a","b","c","a b"]],"answers":["A"]})";
+    folder.write("race/middle/1.txt", article);
+    folder.write("race/high/2.txt", article);
+    return folder.at("race");
+  }
+  if (task == "qqp") {
+    return folder.write("task.tsv",
+                        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta\tb\t1\n");
+  }
+  return folder.write("task.tsv",
+                      "index\t1\t2\t3\t4\t5\t6\t7\tsentence1\tsentence2\tl\tgold_label\n"
+                      "0\t-\t-\t-\t-\t-\t-\t-\ta b\tc\tneutral\tneutral\n");
+}
+
+// What stands for the data of a configuration.
+std::vector<std::string> data_of(const std::string& config, const TestFolder& folder) {
+  if (config.find("bert") == std::string::npos && !config.starts_with("finetune/")) {
+    return {"--set", "data.path=" + folder.write("text.txt", some_text())};
+  }
+  std::vector<std::string> sets = {"--set", "tokenizer.path=" + folder.write("vocab.txt", kWords)};
+  if (!config.starts_with("finetune/")) {
+    sets.insert(sets.end(), {"--set", "data.path=[\"" + sentences(folder) + "\"]"});
+    return sets;
+  }
+  const std::string name = config.substr(config.find('/') + 1);
+  const std::string file = task_file(folder, name.substr(0, name.find('_')));
+  for (const char* key : {"data.path", "data.validation_path"}) {
+    sets.insert(sets.end(), {"--set", std::string(key) + "=[\"" + file + "\"]"});
+  }
+  // It begins with the parameters of a run that is not here.
+  sets.insert(sets.end(), {"--set", "checkpoint.init_from=", "--set", "validation.every_steps=0"});
+  return sets;
+}
+
 // The devices that compute in 16 bits.
 const std::vector<std::string> kNarrowDevices = {"reference", "cpu"};
 
@@ -68,7 +129,7 @@ class ShippedConfig : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
   const TestFolder folder;  // the data of these configurations is fetched, or not needed
-  const std::string text = folder.write("text.txt", some_text());
+  const std::vector<std::string> data = data_of(GetParam(), folder);
   std::vector<std::string> layouts = {""};
   for (const std::string& path : configs_in("parallel")) {
     layouts.push_back(fs::path(path).filename().string());
@@ -80,7 +141,7 @@ TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
     SCOPED_TRACE(layout);
     std::vector<std::string> command = {"config", "check", file_of(GetParam())};
     if (!layout.empty()) command.push_back(file_of("parallel/" + layout));
-    command.insert(command.end(), {"--set", "data.path=" + text});
+    command.insert(command.end(), data.begin(), data.end());
     const ProcessResult result = run_tessera(command);
     const auto refusal = std::ranges::find_if(refusals(), [&](const Refusal& refused) {
       return refused.config == GetParam() && refused.layout == layout;
@@ -96,20 +157,20 @@ TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
 
 TEST_P(ShippedConfig, PassesInEachPrecision) {
   const TestFolder folder;
-  const std::string text = folder.write("text.txt", some_text());
+  const std::vector<std::string> data = data_of(GetParam(), folder);
   const std::vector<std::string> precisions = configs_in("precision");
   ASSERT_GE(precisions.size(), 2U);
   for (const std::string& precision : precisions) {
     for (const std::string& device : kNarrowDevices) {
       SCOPED_TRACE(precision + " on " + device);
-      const ProcessResult result = run_tessera({"config",
-                                                "check",
-                                                file_of(GetParam()),
-                                                file_of(precision),
-                                                "--set",
-                                                "data.path=" + text,
-                                                "--set",
-                                                "device.type=" + device});
+      std::vector<std::string> command = {"config",
+                                          "check",
+                                          file_of(GetParam()),
+                                          file_of(precision),
+                                          "--set",
+                                          "device.type=" + device};
+      command.insert(command.end(), data.begin(), data.end());
+      const ProcessResult result = run_tessera(command);
       EXPECT_EQ(result.exit_code, 0) << result.err;
     }
   }
@@ -117,15 +178,16 @@ TEST_P(ShippedConfig, PassesInEachPrecision) {
 
 TEST_P(ShippedConfig, PassesWithGraphs) {
   const TestFolder folder;
-  const std::string text = folder.write("text.txt", some_text());
+  const std::vector<std::string> data = data_of(GetParam(), folder);
   const bool experts = GetParam().find("moe_") != std::string::npos;
   const bool apart = experts && GetParam().starts_with("scaling/");  // on several ranks
   const std::vector<std::string> graphs = configs_in("graphs");
   ASSERT_GE(graphs.size(), 3U);
   for (const std::string& overlay : graphs) {
     SCOPED_TRACE(overlay);
-    const ProcessResult result = run_tessera(
-        {"config", "check", file_of(GetParam()), file_of(overlay), "--set", "data.path=" + text});
+    std::vector<std::string> command = {"config", "check", file_of(GetParam()), file_of(overlay)};
+    command.insert(command.end(), data.begin(), data.end());
+    const ProcessResult result = run_tessera(command);
     std::string refused;
     if (!experts && overlay.find("moe_") != std::string::npos) {
       refused = "[graph] scope: no phase is called \"moe_router\"";
@@ -168,6 +230,52 @@ TEST(ShippedConfigs, ForGpusPassAndFitTheirHosts) {
     EXPECT_THAT(planned.out,
                 ::testing::AllOf(HasSubstr("it fits"),
                                  ::testing::ContainsRegex("dp +reduce_scatter .* lane bulk")));
+  }
+}
+
+// Batch, rate and epochs of Shoeybi et al. 2019, table 6.
+TEST(ShippedConfigs, FineTuningIsAsInTheTable) {
+  struct Row {
+    std::string name;
+    int batch;
+    std::string rate;
+    int epochs;
+  };
+  const std::vector<Row> table = {{"mnli_336m", 128, "1e-05", 10},
+                                  {"mnli_1.3b", 128, "1e-05", 10},
+                                  {"mnli_3.9b", 128, "1e-05", 10},
+                                  {"qqp_336m", 128, "5e-05", 12},
+                                  {"qqp_1.3b", 128, "3e-05", 12},
+                                  {"qqp_3.9b", 256, "4e-05", 12},
+                                  {"squad1_336m", 64, "3e-05", 2},
+                                  {"squad1_1.3b", 48, "3e-05", 2},
+                                  {"squad1_3.9b", 48, "1e-05", 2},
+                                  {"squad2_336m", 48, "3e-05", 2},
+                                  {"squad2_1.3b", 64, "3e-05", 2},
+                                  {"squad2_3.9b", 48, "1e-05", 2},
+                                  {"race_336m", 32, "2e-05", 3},
+                                  {"race_1.3b", 16, "1e-05", 3},
+                                  {"race_3.9b", 32, "2e-05", 3}};
+  ASSERT_EQ(configs_in("finetune").size(), table.size() + 1);  // and what they share
+  for (const Row& row : table) {
+    SCOPED_TRACE(row.name);
+    const TestFolder folder;
+    const std::string config = "finetune/" + row.name;
+    std::vector<std::string> check = {"config", "check", file_of(config)};
+    std::vector<std::string> dump = {"config", "dump", file_of(config)};
+    for (const std::string& part : data_of(config, folder)) {
+      check.push_back(part);
+      dump.push_back(part);
+    }
+    const ProcessResult checked = run_tessera(check);
+    EXPECT_EQ(checked.exit_code, 0) << checked.err;
+    const ProcessResult dumped = run_tessera(dump);
+    // A sample or two, so all epochs together are a step.
+    EXPECT_THAT(dumped.out, HasSubstr(fmt::format("\nglobal = {} ", row.batch)));
+    EXPECT_THAT(dumped.out, HasSubstr(fmt::format("\npeak = {} ", row.rate)));
+    EXPECT_THAT(dumped.out, HasSubstr(fmt::format("\nepochs = {}", row.epochs)));
+    EXPECT_THAT(dumped.out, HasSubstr("\nsteps = 1 "));
+    EXPECT_THAT(dumped.out, HasSubstr("\nwarmup_share = 0.065 "));
   }
 }
 

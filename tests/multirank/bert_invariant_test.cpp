@@ -147,6 +147,19 @@ TEST(Bert, AClassThatTheHeadDoesNotHaveEndsTheRun) {
       << why_not(sets);
 }
 
+TEST(Bert, APositionThatTheModelDoesNotKnowEndsTheRun) {
+  const auto choices = [](int positions) {
+    return bert("post",
+                {"data.goal=\"choice\"",
+                 "model.head.type=\"choice_head\"",
+                 fmt::format("model.positions={}", positions)});
+  };
+  EXPECT_EQ(why_not(choices(4)), "it trained");  // those of a choice, of which a sample has four
+  EXPECT_NE(why_not(choices(3)).find("has a token at position 3; model.positions = 3"),
+            std::string::npos)
+      << why_not(choices(3));
+}
+
 TEST(Bert, MoreMaskedTokensThanThereIsRoomForEndTheRun) {
   const std::string why = why_not(bert("pre", {"model.head.predictions=1"}));
   EXPECT_NE(why.find("values of 1 in \"loss_mask\"; predictions = 1 has room for no more"),

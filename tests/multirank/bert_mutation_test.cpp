@@ -18,8 +18,7 @@ const Sets kChoices = bert("post",
                            {"data.goal=\"choice\"",
                             "model.head.type=\"choice_head\"",
                             "model.dropout=0.0",
-                            "model.init_std=0.3",
-                            "model.init_std=0.3"});
+                            "model.init_std=0.6"});
 const std::vector<Finding> kGradients = {&Findings::gradients, &Findings::norms};
 const std::vector<Finding> kLosses = {&Findings::losses, &Findings::gradients};
 // A bias starts at 0, and Adam does not see the scale of its gradient.

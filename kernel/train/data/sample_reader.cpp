@@ -30,6 +30,7 @@ SampleReader::SampleReader(const Dataset& dataset,
                            const Mesh& mesh,
                            DataInputs from)
     : dataset_(dataset),
+      positions_(parts.positions()),
       shape_(shape),
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
@@ -141,6 +142,7 @@ void SampleReader::read_sample(SampleSet set,
   read_whole(set, ordinal, out);
   from_.later().fill(whole, length);
   check_losses(set, ordinal, whole);
+  if (positions_ > 0) check_positions(set, ordinal, whole);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (parts[i] == nullptr || !cut(sources[i].info)) continue;
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(sources[i].info.dtype);
@@ -183,6 +185,25 @@ void SampleReader::check_losses(SampleSet set,
            from_.sources()[limit.targets].info.name,
            limit.classes);
     }
+  }
+}
+
+void SampleReader::check_positions(SampleSet set,
+                                   i64 ordinal,
+                                   std::span<std::byte* const> whole) const {
+  const std::vector<DataInputs::Source>& sources = from_.sources();
+  const auto own = std::ranges::find_if(
+      sources, [](const DataInputs::Source& source) { return source.info.name == "positions"; });
+  if (own == sources.end() || own->input < 0) return;
+  const auto* positions =
+      reinterpret_cast<const i64*>(whole[static_cast<std::size_t>(own - sources.begin())]);
+  for (i64 i = 0; i < shape_.sequence * context_ranks_; ++i) {
+    require(positions[i] >= 0 && positions[i] < positions_,
+            "sample {} of the {} set has a token at position {}; model.positions = {}",
+            ordinal,
+            kSetNames[static_cast<std::size_t>(set)],
+            positions[i],
+            positions_);
   }
 }
 

@@ -73,12 +73,15 @@ class SampleReader {
   /// Throws Error for a sample that a loss cannot take: more values of 1 in its mask than the model
   /// has room for, or classes that it does not have. `whole`: of each source.
   void check_losses(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
+  /// Throws Error for a position that the model does not know.
+  void check_positions(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
   void read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   /// `parts`: of each source, where this rank's part of the sample goes; nullptr: nobody reads it.
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
   std::byte* place(int input, i64 sample, std::byte* microbatch) const;
 
   const Dataset& dataset_;
+  i64 positions_;  // that the model tells apart; 0: any
   BatchShape shape_;
   i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
   DataInputs from_;

@@ -159,7 +159,7 @@ Described described_by(const Settings& theirs,
   setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
   // No tokenizer is read, so the model's vocabulary stands for its tokenizer's.
   const i64 length = resolved.run.batch.sequence_length;
-  ModelArguments arguments{vocabulary_in(ours), length};
+  ModelArguments arguments{vocabulary_in(ours), length, false};
   const auto model = setup.maker->make(resolved.run.model, arguments);
   setup.batch = {1, length};
   Mesh mesh(RankGenerator(Layout()), 0);

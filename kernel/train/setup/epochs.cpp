@@ -40,9 +40,12 @@ Config load_run(const std::vector<std::string>& files,
   Config config = Config::load(files, sets);
   const Entry* epochs = config.tree().find("run.epochs");
   if (epochs == nullptr) return config;
-  if (config.tree().find("run.steps") != nullptr) {
-    fail_config("{}: [run] epochs: run.steps says how long the run is, too; remove one of them",
-                epochs->at.text());
+  if (const Entry* steps = config.tree().find("run.steps")) {
+    if (steps->at.layer > epochs->at.layer) return config;
+    if (steps->at.layer == epochs->at.layer) {
+      fail_config("{}: [run] epochs: run.steps says how long the run is, too; remove one of them",
+                  epochs->at.text());
+    }
   }
   Config one = Config::load(files, with_steps(sets, 1));
   try {

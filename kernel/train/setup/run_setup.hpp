@@ -60,7 +60,7 @@ enum class DataUse : u8 {
   optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
   optional_tokenizer,  ///< the same for a tokenizer, and no dataset is opened
   none,                ///< text generation: a tokenizer, no dataset
-  embedding,  ///< the same, and texts that are embedded (EmbeddedTexts)
+  embedding,           ///< the same, and texts that are embedded (EmbeddedTexts)
   evaluation,  ///< the same, and what kCommandEvaluation measures: samples of its own, or texts,
                ///< which are tokens, targets and their mask
 };

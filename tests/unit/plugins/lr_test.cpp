@@ -30,6 +30,10 @@ TEST(LearningRate, ConstantRisesAndStays) {
 }
 
 TEST(LearningRate, LinearFallsToMin) {
+  EXPECT_EQ(rates("linear", "peak = 1\nmin = 0.2\nwarmup_share = 0.34", 6),  // 2.04 steps
+            rates("linear", "peak = 1\nmin = 0.2\nwarmup_steps = 2", 6));
+  EXPECT_EQ(rates("constant", "peak = 1\nwarmup_share = 0.5", 6),
+            rates("constant", "peak = 1\nwarmup_steps = 3", 6));
   expect_rates(rates("linear", "peak = 1\nmin = 0.2\nwarmup_steps = 2", 6),
                {.5, 1, .8, .6, .4, .2});
   // Two steps beyond the end of the decay.
@@ -122,6 +126,8 @@ TEST(LearningRate, RefusesWhatMakesNoSense) {
   EXPECT_THAT(problem("peak = 1\nwarmup_steps = 10\ndecay_steps = 9"),
               HasSubstr("lr.warmup_steps = 10 is beyond the end of the decay at step 9"));
   expect_rates(rates("linear", "peak = 1\nwarmup_steps = 2", 2), {.5, 1});  // no way down is left
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 1\nwarmup_share = 0.1"),
+              HasSubstr("lr.warmup_steps = 1 and lr.warmup_share = 0.1 say the same"));
 }
 
 TEST(LearningRate, ARunCutShortOnlyWarmsUp) {
