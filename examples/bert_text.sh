@@ -25,7 +25,7 @@ export LC_ALL=C  # the same order of words everywhere
 
 cat >"$folder/plays.toml" <<TOML
 schema = 1
-input = ["$PWD/$plays/*.txt"]
+input = ["$(realpath "$plays")/*.txt"]
 output = "plays"
 tokenizer = {type = "wordpiece", path = "vocab.txt"}
 stages = [{type = "clean"}, {type = "sentences", lines = true}]

@@ -20,7 +20,7 @@ namespace {
 Resolved load(const std::vector<std::string>& files, const std::vector<std::string>& sets) {
   const Config config = Config::load(files, sets);
   const auto plugins = open_plugins(config.plugin_path());
-  return resolve(load_run(files, sets, *plugins), *plugins);
+  return resolve(load_run(files, sets, *plugins, UnknownEpochs::one_step), *plugins);
 }
 
 // Loads one of two that are compared. Errors name it, as a missing key has no place.
@@ -40,7 +40,8 @@ void print_notices(const Resolved& resolved) {
 
 int run_config_check(const ConfigOptions& options) {
   const auto plugins = open_plugins(Config::load(options.files, options.sets).plugin_path());
-  const CheckResult checked = check(load_run(options.files, options.sets, *plugins), *plugins);
+  const CheckResult checked =
+      check(load_run(options.files, options.sets, *plugins, UnknownEpochs::one_step), *plugins);
   const Resolved& resolved = checked.resolved;
   print_notices(resolved);
   const i64 world = world_size(resolved.run);

@@ -39,6 +39,15 @@ std::string pooling_of(const EvalOptions& options) {
 
 Json numbers(const std::vector<double>& values) { return Json::array(values); }
 
+// The longest text: as many tokens as a sample has places and the model knows positions.
+i64 positions_of(const PlacedModel& model, const RunSetup& setup) {
+  i64 most = setup.sequence_length;
+  for (const ModelParts::Bound& bound : model.parts().bounds()) {
+    if (bound.input == "positions") most = std::min(most, bound.values);
+  }
+  return most;
+}
+
 // The rows of a text, [tokens · hidden].
 Json embedding(std::span<const float> rows, i64 hidden, const std::string& pooling) {
   const auto row = [&](i64 token) {
@@ -70,12 +79,13 @@ void embed(PlacedModel& model,
   for (Prompt& text : read_texts(options.data, "--data", "text", "there is nothing to embed")) {
     texts.push_back(std::move(text.text));
   }
-  const EmbeddedTexts samples(*setup.tokenizer, texts, setup.sequence_length);
+  const EmbeddedTexts samples(
+      *setup.tokenizer, texts, setup.sequence_length, positions_of(model, setup));
   if (prints && samples.cut() > 0) {
     log_warning("{} of {} texts have more than {} tokens, and were cut there",
                 samples.cut(),
                 texts.size(),
-                setup.sequence_length);
+                positions_of(model, setup));
   }
   SampleScorer scorer(model, samples);
   std::vector<std::string> lines(texts.size());
@@ -108,7 +118,16 @@ void embed(PlacedModel& model,
 
 int run_embed(const EvalOptions& options) {
   const std::string pooling = pooling_of(options);
-  StoredCommand command{.doing = "embed", .ranks = options.ranks, .use = DataUse::embedding};
+  if (options.json || !options.ensemble.empty() || !options.seeds.empty() ||
+      !options.test.empty()) {
+    fail_config(
+        "eval embed prints an object a text, of one model: --json, --ensemble, --seeds and --test "
+        "are for other tasks");
+  }
+  StoredCommand command{.doing = "embed",
+                        .ranks = options.ranks,
+                        .use = DataUse::embedding,
+                        .changes = {"model.head.type"}};
   command.open = [&] {
     ConfigText settings = eval_layout(options);
     settings.text += "model.head.type = \"token_rows\"\n";
@@ -118,7 +137,7 @@ int run_embed(const EvalOptions& options) {
                      const RunSetup& setup,
                      const RankIdentity& identity,
                      const RankFailed& failed) {
-    LoadedModel loaded(setup, model.folder.string(), identity, "embed");
+    LoadedModel loaded(setup, model.folder.string(), identity, "embed", command.changes);
     try {
       embed(loaded.placed(), setup, options, pooling, identity.rank == 0);
     } catch (const std::exception& error) {

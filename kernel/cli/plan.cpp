@@ -73,7 +73,7 @@ class Planner {
     return options_.world > 0 ? options_.world : world_size(config.run);
   }
   Resolved resolved(const std::vector<std::string>& sets) const {
-    return resolve(load_run(options_.files, sets, *plugins_), *plugins_);
+    return resolve(load_run(options_.files, sets, *plugins_, UnknownEpochs::one_step), *plugins_);
   }
 
   const PlanOptions& options_;

@@ -33,7 +33,9 @@ namespace {
 Opened open(const TrainOptions& options) {
   const Config config = Config::load(options.files, options.sets);
   Opened opened{open_plugins(config.plugin_path()), {}};
-  opened.config = resolve(load_run(options.files, options.sets, *opened.plugins), *opened.plugins);
+  opened.config =
+      resolve(load_run(options.files, options.sets, *opened.plugins, UnknownEpochs::error),
+              *opened.plugins);
   return opened;
 }
 

@@ -75,6 +75,9 @@ class ScopedBuild final : public BuildContext {
   Buffer& buffer(const BufferSpec& spec) override;
   Slot slot(std::string_view name) override { return {parts_.slot(name)}; }
   HostSlot host_slot(std::string_view name) override { return {parts_.host_slot(name)}; }
+  void bound(std::string_view input, i64 values, std::string_view key) override {
+    parts_.bound({std::string(input), values, component(), std::string(key)});
+  }
   CacheSlot cache_slot() override { return {parts_.cache_slot()}; }
   u64 random_site(std::string_view name) override;
   LossTerm loss(const LossSpec& spec) override;

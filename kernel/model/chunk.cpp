@@ -20,7 +20,6 @@ Chunk::Chunk(const Model& model,
              ModelParts& parts)
     : index_(index) {
   const std::vector<ModelLayer> plan = model.layers();
-  parts.set_positions(model.positions());
   for (int i = first; i < last; ++i) {
     ScopedBuild build(settings, parts, i, plan.at(static_cast<std::size_t>(i)).name, "model");
     std::shared_ptr<Layer> layer = model.build(i, build);

@@ -134,8 +134,6 @@ int ModelParts::loss(const LossSpec& spec, std::string_view component) {
               .mask = std::string(spec.mask),
               .most = spec.most,
               .most_key = std::string(spec.most_key),
-              .classes_in = std::string(spec.classes_in),
-              .classes = spec.classes,
               .metric = std::string(spec.metric.empty() ? spec.name : spec.metric)});
 }
 

@@ -37,18 +37,22 @@ class ModelParts {
     LossWeight weight = LossWeight::field;
     bool auxiliary = false;
     std::vector<Axis> partial;
-    std::string component;   ///< the table of the layer that declared it first, for errors
-    std::string mask;        ///< the input that weights it; empty: the data says which
-    i64 most;                ///< values of 1 in a sample's mask that there is room for; 0: all
-    std::string most_key;    ///< what sets it
-    std::string classes_in;  ///< the input that names a class of each value; empty: none
-    i64 classes;
-    std::string metric;  ///< of an auxiliary term: where its value is shown
+    std::string component;  ///< the table of the layer that declared it first, for errors
+    std::string mask;       ///< the input that weights it; empty: the data says which
+    i64 most;               ///< values of 1 in a sample's mask that there is room for; 0: all
+    std::string most_key;   ///< what sets it
+    std::string metric;     ///< of an auxiliary term: where its value is shown
     bool same(const LossInfo& other) const {
       return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial &&
-             mask == other.mask && most == other.most && classes_in == other.classes_in &&
-             classes == other.classes && metric == other.metric;
+             mask == other.mask && most == other.most && metric == other.metric;
     }
+  };
+
+  /// What values of an input are below, and the key that sets it.
+  struct Bound {
+    std::string input;
+    i64 values = 0;
+    std::string component, key;
   };
 
   struct CountInfo {
@@ -72,6 +76,7 @@ class ModelParts {
   /// `main`: the dtype of those that name none.
   Buffer& declare(const BufferSpec& spec, const std::string& scope, DType main);
   int loss(const LossSpec& spec, std::string_view component = {});
+  void bound(Bound bound) { bounds_.push_back(std::move(bound)); }
   int metric(const MetricSpec& spec);
   int counts(const CountSpec& spec, const std::string& scope);
   /// Terms, metrics and counts of layers on other stages: they are the same on all of them.
@@ -84,9 +89,6 @@ class ModelParts {
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::unique_ptr<Buffer>>& buffers() const { return buffers_; }
-  /// Model::positions.
-  i64 positions() const { return positions_; }
-  void set_positions(i64 positions) { positions_ = positions; }
   /// Gives the buffers their memory.
   void allocate_buffers(Device& device);
   /// Writes their initial values; where `saved` is false, only those of buffers that no checkpoint
@@ -97,6 +99,7 @@ class ModelParts {
   const std::vector<LossInfo>& losses() const { return losses_; }
   const std::vector<MetricInfo>& metrics() const { return metrics_; }
   const std::vector<CountInfo>& counts() const { return counts_; }
+  const std::vector<Bound>& bounds() const { return bounds_; }
   Bundle bundle() const {
     return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size()), blocks_};
   }
@@ -107,7 +110,7 @@ class ModelParts {
   i64 active_elements() const;
 
  private:
-  i64 positions_ = 0;
+  std::vector<Bound> bounds_;
   int add(const LossInfo& loss);
   int add(const MetricInfo& metric);
   int add(const CountInfo& counts);

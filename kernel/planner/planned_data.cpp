@@ -45,9 +45,11 @@ class PlannedDataset final : public Dataset {
   std::vector<PlannedField> fields_;
 };
 
-// What heads read of datasets that ship, beside tokens, targets and their mask.
+// What models read of datasets that ship, beside tokens, targets and their mask. Positions are all
+// 0, which every model knows.
 const std::vector<FieldInfo>& usual_fields() {
-  static const std::vector<FieldInfo> kFields = {{"segments", DType::i64},
+  static const std::vector<FieldInfo> kFields = {{"positions", DType::i64},
+                                                 {"segments", DType::i64},
                                                  {"answerable", DType::u8},
                                                  {"label", DType::i64, "", 1},
                                                  {"label_mask", DType::u8, "", 1},

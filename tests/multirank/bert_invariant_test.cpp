@@ -143,7 +143,8 @@ TEST(Bert, AClassThatTheHeadDoesNotHaveEndsTheRun) {
   const Sets sets = bert(
       "pre",
       {"data.goal=\"label\"", "model.head.type=\"classification_head\"", "model.head.classes=2"});
-  EXPECT_NE(why_not(sets).find(" has 2 in \"label\", and there are 2 classes"), std::string::npos)
+  EXPECT_NE(why_not(sets).find(" has 2 in \"label\", whose values are 0 to 1 (classes)"),
+            std::string::npos)
       << why_not(sets);
 }
 
@@ -155,9 +156,20 @@ TEST(Bert, APositionThatTheModelDoesNotKnowEndsTheRun) {
                  fmt::format("model.positions={}", positions)});
   };
   EXPECT_EQ(why_not(choices(4)), "it trained");  // those of a choice, of which a sample has four
-  EXPECT_NE(why_not(choices(3)).find("has a token at position 3; model.positions = 3"),
-            std::string::npos)
+  EXPECT_NE(
+      why_not(choices(3)).find(" has 3 in \"positions\", whose values are 0 to 2 (positions)"),
+      std::string::npos)
       << why_not(choices(3));
+}
+
+TEST(Bert, DataMustHaveTheChoicesAndSegmentsOfTheModel) {
+  const Sets choices = bert("post", {"data.goal=\"choice\"", "model.head.type=\"choice_head\""});
+  EXPECT_NE(why_not(with(choices, {"model.head.choices=8"})).find("in \"positions\", whose values"),
+            std::string::npos);
+  const std::string why = why_not(bert("post", {"model.embedding.segments=1"}));
+  EXPECT_NE(why.find(" has 1 in \"segments\", whose values are 0 to 0 (segments)"),
+            std::string::npos)
+      << why;
 }
 
 TEST(Bert, MoreMaskedTokensThanThereIsRoomForEndTheRun) {

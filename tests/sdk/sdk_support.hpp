@@ -81,6 +81,7 @@ class TestBuild final : public BuildContext {
     return random_key(1, scope_ + "/" + std::string(name));
   }
   Buffer& buffer(const BufferSpec& spec) override;
+  void bound(std::string_view, i64, std::string_view) override {}
   LossTerm loss(const LossSpec& spec) override { return {index(declared_.losses, spec.name)}; }
   Metric metric(const MetricSpec& spec) override { return {index(declared_.metrics, spec.name)}; }
   Counts counts(const CountSpec&) override { return {declared_.counts++}; }

@@ -18,13 +18,14 @@ i32 required(const std::optional<i32>& id, std::string_view name) {
 
 EmbeddedTexts::EmbeddedTexts(const Tokenizer& tokenizer,
                              std::span<const std::string> texts,
-                             i64 sequence_length)
+                             i64 sequence_length,
+                             i64 longest)
     : length_(sequence_length) {
   const SpecialIds special = tokenizer.special_ids();
   const i32 cls = required(special.cls, "[CLS]"), sep = required(special.sep, "[SEP]");
   pad_ = special.pad.value_or(0);
   const auto encoder = tokenizer.encoder();
-  const auto most = static_cast<std::size_t>(length_ - 1);
+  const auto most = static_cast<std::size_t>(longest - 1);
   for (const std::string& text : texts) {
     std::vector<i32>& ids = tokens_.emplace_back(1, cls);
     encoder->append(text, ids);

@@ -17,17 +17,18 @@ class EmbeddedTexts final : public Dataset {
     i64 sample = 0, first = 0, tokens = 0;
   };
 
-  /// `sequence_length` positions of a sample. Throws ConfigError where the tokenizer has no tokens
-  /// that a text stands between.
+  /// `sequence_length`: places of a sample; `longest`: most tokens of a text. Throws ConfigError
+  /// where the tokenizer has no tokens that a text stands between.
   EmbeddedTexts(const Tokenizer& tokenizer,
                 std::span<const std::string> texts,
-                i64 sequence_length);
+                i64 sequence_length,
+                i64 longest);
 
   /// The fields, which do not depend on texts.
   static std::vector<FieldInfo> field_list();
   /// Of each text, in order.
   const std::vector<Place>& places() const { return places_; }
-  /// Texts that were longer than a sample, and lost their end.
+  /// Texts that were longer than that, and lost their end.
   i64 cut() const { return cut_; }
 
  private:

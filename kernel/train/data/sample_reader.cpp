@@ -1,7 +1,6 @@
 #include "kernel/train/data/sample_reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <utility>
 
@@ -11,12 +10,6 @@
 #include "tessera/zigzag.hpp"
 
 namespace tessera {
-
-namespace {
-
-constexpr std::array kSetNames = {"training", "validation", "test"};  // by SampleSet
-
-}  // namespace
 
 SampleReader::SampleReader(const Dataset& dataset,
                            ModelParts& parts,
@@ -30,7 +23,6 @@ SampleReader::SampleReader(const Dataset& dataset,
                            const Mesh& mesh,
                            DataInputs from)
     : dataset_(dataset),
-      positions_(parts.positions()),
       shape_(shape),
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
@@ -43,6 +35,7 @@ SampleReader::SampleReader(const Dataset& dataset,
     microbatch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   find_masks(parts);
+  check_ = SampleCheck(parts, from_, shape.sequence * context_ranks_);
 }
 
 void SampleReader::find_masks(const ModelParts& parts) {
@@ -67,16 +60,6 @@ void SampleReader::find_masks(const ModelParts& parts) {
                   dtype_name(mask->info.dtype));
     }
     masks_.back() = static_cast<int>(mask - inputs_.begin());
-    if (loss.most == 0 && loss.classes == 0) continue;
-    Limit limit{0, loss.most, 0, loss.classes, loss.component, loss.most_key};
-    const auto source = [&](const auto& is) {
-      const auto found = std::ranges::find_if(from_.sources(), is);
-      return static_cast<std::size_t>(found - from_.sources().begin());
-    };
-    limit.mask = source([&](const auto& of) { return of.input == masks_.back(); });
-    limit.targets = source([&](const auto& of) { return of.info.name == loss.classes_in; });
-    if (limit.targets == from_.sources().size()) limit.classes = 0;  // not of this rank
-    limits_.push_back(std::move(limit));
   }
 }
 
@@ -141,8 +124,7 @@ void SampleReader::read_sample(SampleSet set,
   out.fields.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(from_.fields()));
   read_whole(set, ordinal, out);
   from_.later().fill(whole, length);
-  check_losses(set, ordinal, whole);
-  if (positions_ > 0) check_positions(set, ordinal, whole);
+  check_(set, ordinal, whole);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (parts[i] == nullptr || !cut(sources[i].info)) continue;
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(sources[i].info.dtype);
@@ -150,60 +132,6 @@ void SampleReader::read_sample(SampleSet set,
       const i64 from = zigzag::chunk(context_ranks_, context_rank_, half) * chunk;
       std::copy_n(whole[i] + from, chunk, parts[i] + half * chunk);
     }
-  }
-}
-
-void SampleReader::check_losses(SampleSet set,
-                                i64 ordinal,
-                                std::span<std::byte* const> whole) const {
-  for (const Limit& limit : limits_) {
-    const FieldInfo& info = from_.sources()[limit.mask].info;
-    const i64 values = values_of(info, {.micro = 1, .sequence = shape_.sequence * context_ranks_});
-    const auto* mask = reinterpret_cast<const u8*>(whole[limit.mask]);
-    const i64 ones = std::count(mask, mask + values, u8{1});
-    const auto sample = [&] {
-      return fmt::format("{}: sample {} of the {} set",
-                         limit.component,
-                         ordinal,
-                         kSetNames[static_cast<std::size_t>(set)]);
-    };
-    if (limit.most > 0 && ones > limit.most) {
-      fail("{} has {} values of 1 in \"{}\"; {} = {} has room for no more",
-           sample(),
-           ones,
-           info.name,
-           limit.key,
-           limit.most);
-    }
-    if (limit.classes == 0) continue;
-    const auto* targets = reinterpret_cast<const i64*>(whole[limit.targets]);
-    for (i64 i = 0; i < values; ++i) {
-      if (mask[i] == 0 || (targets[i] >= 0 && targets[i] < limit.classes)) continue;
-      fail("{} has {} in \"{}\", and there are {} classes",
-           sample(),
-           targets[i],
-           from_.sources()[limit.targets].info.name,
-           limit.classes);
-    }
-  }
-}
-
-void SampleReader::check_positions(SampleSet set,
-                                   i64 ordinal,
-                                   std::span<std::byte* const> whole) const {
-  const std::vector<DataInputs::Source>& sources = from_.sources();
-  const auto own = std::ranges::find_if(
-      sources, [](const DataInputs::Source& source) { return source.info.name == "positions"; });
-  if (own == sources.end() || own->input < 0) return;
-  const auto* positions =
-      reinterpret_cast<const i64*>(whole[static_cast<std::size_t>(own - sources.begin())]);
-  for (i64 i = 0; i < shape_.sequence * context_ranks_; ++i) {
-    require(positions[i] >= 0 && positions[i] < positions_,
-            "sample {} of the {} set has a token at position {}; model.positions = {}",
-            ordinal,
-            kSetNames[static_cast<std::size_t>(set)],
-            positions[i],
-            positions_);
   }
 }
 

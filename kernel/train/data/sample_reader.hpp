@@ -6,6 +6,7 @@
 
 #include "kernel/model/data_inputs.hpp"
 #include "kernel/model/model_parts.hpp"
+#include "kernel/train/data/sample_check.hpp"
 #include "tessera/data.hpp"
 #include "tessera/mesh.hpp"
 
@@ -70,34 +71,20 @@ class SampleReader {
   void weigh(std::size_t term, std::byte* mask, bool real, i64& weight) const;
   /// What a sample adds on this rank to the weights of terms that no field weights.
   void add_sample(std::span<i64> weights) const;
-  /// Throws Error for a sample that a loss cannot take: more values of 1 in its mask than the model
-  /// has room for, or classes that it does not have. `whole`: of each source.
-  void check_losses(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
-  /// Throws Error for a position that the model does not know.
-  void check_positions(SampleSet set, i64 ordinal, std::span<std::byte* const> whole) const;
   void read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   /// `parts`: of each source, where this rank's part of the sample goes; nullptr: nobody reads it.
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
   std::byte* place(int input, i64 sample, std::byte* microbatch) const;
 
   const Dataset& dataset_;
-  i64 positions_;  // that the model tells apart; 0: any
   BatchShape shape_;
   i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
   DataInputs from_;
   std::vector<Input> inputs_;
   i64 microbatch_bytes_ = 0;
+  SampleCheck check_;
   std::vector<LossWeight> losses_;  // what each term is weighted by
   std::vector<int> masks_;          // the input whose sum that is; -1: none
-  /// Of a term that does not take every sample.
-  struct Limit {
-    std::size_t mask;     // a source
-    i64 most;             // 0: any number
-    std::size_t targets;  // a source
-    i64 classes;          // 0: any
-    std::string component, key;
-  };
-  std::vector<Limit> limits_;
 };
 
 /// The first term of the run's loss that is no mean over a mask of the data; empty: there is none.

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
@@ -9,11 +10,13 @@ namespace tessera {
 
 /// Checks what can be known before ranks start that use the checkpoint in `folder` without training
 /// it: that layers divide among them, that it has their parameters, and what these mean. Throws
-/// ConfigError; what is doubtful is a warning. `doing`: "generate".
+/// ConfigError; what is doubtful is a warning. `doing`: "generate". `changes`: structural keys that
+/// may differ from the checkpoint's (Meaning::allow).
 void check_loadable(const RunSetup& setup,
                     const std::string& folder,
                     int threads,
-                    std::string_view doing);
+                    std::string_view doing,
+                    const std::vector<std::string>& changes = {});
 
 /// The model of a checkpoint, on one rank or on several that share it, which nobody trains.
 class LoadedModel {
@@ -23,7 +26,8 @@ class LoadedModel {
   LoadedModel(const RunSetup& setup,
               const std::string& folder,
               const RankIdentity& identity,
-              std::string_view doing);
+              std::string_view doing,
+              const std::vector<std::string>& changes = {});
   const RunSetup& setup() const { return setup_; }
   const Rank& rank() const { return rank_; }
   PlacedModel& placed() { return placed_; }

@@ -461,7 +461,9 @@ BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const D
 void derive_model(RunSetup& setup, ProblemList& problems) {
   problems.run([&] {
     const i64 vocabulary = setup.tokenizer != nullptr ? setup.tokenizer->vocabulary() : 0;
+    // Where the data is not known, it may be so.
     const bool own_positions =
+        setup.fields.empty() ||
         std::ranges::find(setup.fields, "positions", &FieldInfo::name) != setup.fields.end();
     ModelArguments arguments{vocabulary, setup.sequence_length, own_positions};
     setup.model = setup.maker->make(setup.config->model, arguments);

@@ -17,6 +17,7 @@ void describe_choices(Schema<C>& s) {
   s.field("choices",
           &C::choices,
           "choices of a question, which share a sample: batch.sequence_length is a multiple of it")
+      .from("model.head.choices")
       .at_least(2)
       .at_most(26);
   s.field("question",

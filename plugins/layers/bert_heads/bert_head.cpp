@@ -23,6 +23,10 @@ void BertHead::Config::describe(Schema<Config>& s) {
       .at_least(1)
       .at_most(kMostPositions)
       .also("max_predictions_per_seq");
+  s.field("pairs",
+          &Config::pairs,
+          "samples are pairs, whose order is to be told; false: no pooler and no loss of it")
+      .from("data.pairs");
   s.slot("dense", &Config::dense, "before GELU, norm and logits");
   s.slot("dense_norm", &Config::dense_norm, "normalisation before the logits");
   s.slot("pooler", &Config::pooler, "of the first row, before tanh");
@@ -33,25 +37,13 @@ BertHead::BertHead(const Config& config, BuildContext& build)
     : rows_(config, build),
       targets_(build.slot("targets")),
       mask_(build.slot("loss_mask")),
-      label_(build.slot("label")),
-      label_mask_(build.slot("label_mask")),
       predictions_(config.predictions.value_or(usual_predictions(build.sequence_length()))),
       lm_(build.loss({.name = "lm", .most = predictions_, .most_key = "predictions"})),
-      order_(build.loss({.name = "order",
-                         .mask = "label_mask",
-                         .classes_in = "label",
-                         .classes = 2,
-                         .partial = {Axis::tensor, Axis::context, Axis::data}})),
       lm_accuracy_(build.metric({.name = "lm_accuracy", .of_validation = true})),
-      order_accuracy_(build.metric({.name = "order_accuracy",
-                                    .partial = {Axis::tensor, Axis::context, Axis::data},
-                                    .of_validation = true})),
       dense_(
           head_linear("dense", config.dense, config.hidden, config.hidden, config.init_std, build)),
-      dense_norm_(build.child("dense_norm", config.dense_norm, {}, ChildRows::own)),
-      sentence_order_(head_linear(
-          "sentence_order", config.sentence_order, config.hidden, 2, config.init_std, build)),
-      pooler_(config.pooler, config, build) {
+      dense_norm_(build.child("dense_norm", config.dense_norm, {}, ChildRows::own)) {
+  if (config.pairs) add_pairs(config, build);
   const Split split{0, Axis::tensor, {}, config.vocab_multiple};
   weight_ = &build.parameter({.name = "weight",
                               .shape = {config.vocab, config.hidden},
@@ -67,16 +59,27 @@ BertHead::BertHead(const Config& config, BuildContext& build)
   valid_ = std::clamp<i64>(config.vocab - first_, 0, local);
 }
 
+void BertHead::add_pairs(const Config& config, BuildContext& build) {
+  const std::vector<Axis> once = {Axis::tensor, Axis::context, Axis::data};
+  label_ = build.slot("label");
+  label_mask_ = build.slot("label_mask");
+  build.bound("label", 2, "type");
+  order_ = build.loss({.name = "order", .mask = "label_mask", .partial = once});
+  order_accuracy_ =
+      build.metric({.name = "order_accuracy", .partial = once, .of_validation = true});
+  sentence_order_ = head_linear(
+      "sentence_order", config.sentence_order, config.hidden, 2, config.init_std, build);
+  pooler_.emplace(config.pooler, config, build);
+}
+
 std::vector<Phase> BertHead::do_phases() {
   return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
-             for (const Slot slot : {targets_, mask_, label_, label_mask_}) {
-               require(bundle[slot].defined(),
-                       "a head of masked words needs targets, loss_mask, label and label_mask of "
-                       "its data; it writes no text");
-             }
+             require(bundle[targets_].defined() && bundle[mask_].defined(),
+                     "a head of masked words needs targets and loss_mask of its data; it writes no "
+                     "text");
              const Tensor rows = rows_.take(cx, bundle);
              add_masked_loss(cx, rows, bundle);
-             add_order_loss(cx, rows, bundle);
+             if (pooler_) add_order_loss(cx, rows, bundle);
            }}};
 }
 
@@ -99,7 +102,7 @@ void BertHead::add_masked_loss(Context& cx, const Tensor& rows, const Bundle& bu
 }
 
 void BertHead::add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const {
-  const Tensor pooled = pooler_(cx, rows_.first_of_samples(cx, rows));
+  const Tensor pooled = (*pooler_)(cx, rows_.first_of_samples(cx, rows));
   ops::add_cross_entropy(cx,
                          order_,
                          (*sentence_order_)(cx, pooled),

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "head_rows.hpp"
@@ -12,10 +13,12 @@ namespace tessera {
 /// [n]) against "targets" (i64 [n]); a linear layer, GELU and a norm come before logits, which use
 /// the embedding's table. The loss "order" is the mean over samples of two classes against "label"
 /// (i64 [samples]), of the pooled first row; "label_mask" (u8 [samples]) says which samples count.
+/// Without `pairs` there is no such loss.
 class BertHead final : public Layer {
  public:
   struct Config : HeadKeys {
     Auto<i64> predictions;
+    bool pairs = true;
     Component<Module> dense{"whole_linear", {}}, dense_norm{"layernorm", {}};
     Component<Module> pooler{"whole_linear", {}}, sentence_order{"whole_linear", {}};
     static void describe(Schema<Config>& s);
@@ -24,6 +27,7 @@ class BertHead final : public Layer {
 
  private:
   std::vector<Phase> do_phases() override;
+  void add_pairs(const Config& config, BuildContext& build);
   void add_masked_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const;
   void add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const;
 
@@ -33,7 +37,7 @@ class BertHead final : public Layer {
   LossTerm lm_, order_;
   Metric lm_accuracy_, order_accuracy_;
   std::shared_ptr<Module> dense_, dense_norm_, sentence_order_;
-  Pooler pooler_;
+  std::optional<Pooler> pooler_;  // none: samples are no pairs
   Parameter* weight_;
   Parameter* bias_;
   i64 first_ = 0, valid_ = 0;  // of the vocabulary, on this rank

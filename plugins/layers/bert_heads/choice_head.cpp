@@ -24,11 +24,8 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
       choices_(config.choices),
       dropout_(config.dropout),
       key_(build.random_site("dropout")),
-      loss_(build.loss({.name = "label",
-                        .mask = "label_mask",
-                        .classes_in = "label",
-                        .classes = config.choices,
-                        .partial = {Axis::tensor, Axis::data}})),
+      loss_(build.loss(
+          {.name = "label", .mask = "label_mask", .partial = {Axis::tensor, Axis::data}})),
       accuracy_(build.metric(
           {.name = "accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
       linear_(head_linear("linear", config.linear, config.hidden, 1, config.init_std, build)) {
@@ -39,6 +36,8 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
                              positions,
                              choices_));
   }
+  build.bound("label", choices_, "choices");
+  build.bound("positions", positions / choices_, "choices");  // those of a choice begin at 0
   for (i64 choice = 0; choice < choices_; ++choice) {
     const i64 place = rows_.place_of(choice * (positions / choices_));
     if (place < 0) continue;

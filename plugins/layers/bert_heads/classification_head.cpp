@@ -25,14 +25,14 @@ ClassificationHead::ClassificationHead(const Config& config, BuildContext& build
       key_(build.random_site("dropout")),
       loss_(build.loss({.name = "label",
                         .mask = "label_mask",
-                        .classes_in = "label",
-                        .classes = config.classes,
                         .partial = {Axis::tensor, Axis::context, Axis::data}})),
       accuracy_(build.metric({.name = "accuracy",
                               .partial = {Axis::tensor, Axis::context, Axis::data},
                               .of_validation = true})),
       linear_(head_linear(
-          "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {}
+          "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {
+  build.bound("label", config.classes, "classes");
+}
 
 std::vector<Phase> ClassificationHead::do_phases() {
   return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {

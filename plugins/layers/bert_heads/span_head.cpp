@@ -22,14 +22,13 @@ SpanHead::SpanHead(const Config& config, BuildContext& build)
       answer_(build.slot("answer")),
       answer_mask_(build.slot("answer_mask")),
       scores_(build.slot(Model::kScoresSlot)),
-      loss_(build.loss({.name = "span",
-                        .mask = "answer_mask",
-                        .classes_in = "answer",
-                        .classes = build.sequence_length(),
-                        .partial = {Axis::tensor, Axis::data}})),
+      loss_(build.loss(
+          {.name = "span", .mask = "answer_mask", .partial = {Axis::tensor, Axis::data}})),
       accuracy_(build.metric(
           {.name = "span_accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
-      linear_(head_linear("linear", config.linear, config.hidden, 2, config.init_std, build)) {}
+      linear_(head_linear("linear", config.linear, config.hidden, 2, config.init_std, build)) {
+  build.bound("answer", rows_.positions(), "type");
+}
 
 Tensor SpanHead::logits(Context& cx, const Tensor& rows, const Tensor& answerable) const {
   const i64 n = rows.dim(0), samples = n / rows_.sequence();

@@ -36,6 +36,8 @@ BertEmbedding::BertEmbedding(const Config& config, BuildContext& build)
           &whole_table("position", config.positions, config.hidden, config.init_std, build)),
       segments_table_(
           &whole_table("segment", config.segments, config.hidden, config.init_std, build)) {
+  build.bound("positions", config.positions, "positions");
+  build.bound("segments", config.segments, "segments");
   if (config.order == "post") norm_ = build.child("norm", config.norm);
 }
 

@@ -32,6 +32,7 @@ Embedding::Embedding(const Config& config, BuildContext& build)
       key_(build.random_site("dropout")),
       table_(config.vocab, config.vocab_multiple, config.hidden, config.init_std, build) {
   if (!config.learned_positions || config.ahead > 0) return;
+  build.bound("positions", config.positions, "positions");
   positions_table_ =
       &whole_table("position", config.positions, config.hidden, config.init_std, build);
 }

@@ -41,7 +41,6 @@ class Bert final : public Model {
     return build.child("", keys.head, row_.given({}));
   }
   i64 do_vocabulary() const override { return row_.vocabulary(); }
-  i64 do_positions() const override { return row_.keys().positions; }
 
   BlockRow row_;
 };

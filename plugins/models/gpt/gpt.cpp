@@ -64,7 +64,6 @@ class Gpt final : public Model {
   }
 
   i64 do_vocabulary() const override { return row_.vocabulary(); }
-  i64 do_positions() const override { return row_.keys().positions; }
 
  private:
   void check_ahead(const ModelArguments& arguments) const {

@@ -41,10 +41,6 @@ struct LossSpec {
   /// its key `most_key` sets; a sample with more ends the run. 0: for all.
   i64 most = 0;
   std::string_view most_key = {};
-  /// Of LossWeight::field: the input that names the right class of each value of the mask, i64, and
-  /// how many classes there are; where the mask is 1, another one ends the run. Empty: not checked.
-  std::string_view classes_in = {};
-  i64 classes = 0;
   /// Of an auxiliary term: the metric that its value is added to, in place of one of its own name.
   std::string_view metric = {};
   /// Those of tensor, context and data along which each rank adds a part of its own. Along the
@@ -103,6 +99,10 @@ class TESSERA_API BuildContext {
   /// the data has some positions later is in slots of later_input.hpp: "tokens+1".
   virtual Slot slot(std::string_view name) = 0;
   virtual HostSlot host_slot(std::string_view name) = 0;
+  /// Declares that values of an input are 0 … values - 1, as rows of a table or classes are, which
+  /// `key` of this component sets. The kernel looks at each sample that it reads: another value ends
+  /// the run, naming both. An input that the data does not have is not looked at.
+  virtual void bound(std::string_view input, i64 values, std::string_view key) = 0;
   /// A place of this component's own in Context::cache.
   virtual CacheSlot cache_slot() = 0;
   /// Philox key of a random site of this component: (seed, scope, name).

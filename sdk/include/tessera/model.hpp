@@ -22,7 +22,7 @@ struct ModelArguments {
   i64 tokenizer_vocab = 0;
   i64 sequence_length = 1;  ///< positions of a sample: batch.sequence_length
   /// Does the data say which position each token has? Those of a sample may begin anew then, and
-  /// be fewer than sequence_length; the kernel compares them with Model::positions() as it reads.
+  /// be fewer than sequence_length; BuildContext::bound has them looked at.
   bool own_positions = false;
 };
 
@@ -40,8 +40,6 @@ class TESSERA_API Model : public Identified {
   std::shared_ptr<Layer> build(int index, BuildContext& build) const;
   /// Entries of the vocabulary, without padding.
   i64 vocabulary() const;
-  /// Positions that it tells apart, 0 … positions() - 1; 0: any number.
-  i64 positions() const;
   /// The bundle slot that holds the logits [n, v / tp] of the last layer when evaluating, for
   /// generation.
   static constexpr std::string_view kLogitsSlot = "logits";
@@ -54,7 +52,6 @@ class TESSERA_API Model : public Identified {
   virtual std::vector<ModelLayer> do_layers() const = 0;
   virtual std::shared_ptr<Layer> do_build(int index, BuildContext& build) const = 0;
   virtual i64 do_vocabulary() const = 0;
-  virtual i64 do_positions() const { return 0; }
 };
 
 }  // namespace tessera

@@ -14,11 +14,6 @@ std::vector<ModelLayer> Model::layers() const {
 std::shared_ptr<Layer> Model::build(int index, BuildContext& build) const {
   return call_component(*this, "build", [&] { return do_build(index, build); });
 }
-i64 Model::positions() const {
-  return call_component(
-      *this, "positions", [&] { return at_least(0, "the number of positions", do_positions()); });
-}
-
 i64 Model::vocabulary() const {
   return call_component(
       *this, "vocabulary", [&] { return at_least(1, "the number of tokens", do_vocabulary()); });

@@ -45,7 +45,7 @@ TEST(EmbeddedTexts, ShareSamplesAndDoNotSeeEachOther) {
   // With [CLS] and [SEP] 3, 6 and 4 tokens: the longest goes first, the next longest fits beside
   // it.
   const std::vector<std::string> all = {"a", "wxyz", "bc"};
-  const EmbeddedTexts texts(Bytes(), all, 10);
+  const EmbeddedTexts texts(Bytes(), all, 10, 10);
   ASSERT_EQ(texts.size(SampleSet::test), 2);
   EXPECT_EQ(texts.cut(), 0);
   const Sample one(texts, 0, 10);
@@ -62,14 +62,15 @@ TEST(EmbeddedTexts, ShareSamplesAndDoNotSeeEachOther) {
 }
 
 TEST(EmbeddedTexts, ALongTextLosesItsEndAndKeepsItsSeparator) {
-  const EmbeddedTexts texts(Bytes(), std::vector<std::string>{"abcdefgh"}, 6);
+  const EmbeddedTexts texts(Bytes(), std::vector<std::string>{"abcdefgh"}, 12, 6);
   EXPECT_EQ(texts.cut(), 1);
-  EXPECT_THAT(Sample(texts, 0, 6).tokens, ElementsAre(256, 'a', 'b', 'c', 'd', 257));
+  EXPECT_THAT(Sample(texts, 0, 12).tokens,
+              ElementsAre(256, 'a', 'b', 'c', 'd', 257, 258, 258, 258, 258, 258, 258));
 }
 
 TEST(EmbeddedTexts, NeedATokenizerOfBert) {
   EXPECT_THAT(testing::error_of<ConfigError>(
-                  [] { EmbeddedTexts(Bytes(false), std::vector<std::string>{"a"}, 6); }),
+                  [] { EmbeddedTexts(Bytes(false), std::vector<std::string>{"a"}, 6, 6); }),
               HasSubstr("the tokenizer has no [CLS]"));
 }
 
