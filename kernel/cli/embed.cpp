@@ -23,6 +23,8 @@ namespace {
 
 // Samples that are scored before their texts are printed: memory is for their rows.
 constexpr i64 kSamplesAtOnce = 64;
+// Any model has rows, whatever it was trained for.
+constexpr std::string_view kHead = "model.head.type";
 
 std::string pooling_of(const EvalOptions& options) {
   std::string pooling = "mean";
@@ -108,17 +110,18 @@ void embed(PlacedModel& model,
 
 int run_embed(const EvalOptions& options) {
   const std::string pooling = pooling_of(options);
-  StoredCommand command{.doing = "embed", .ranks = options.ranks, .use = DataUse::embedding};
+  StoredCommand command{
+      .doing = "embed", .ranks = options.ranks, .use = DataUse::embedding, .changed = kHead};
   command.open = [&] {
     ConfigText settings = eval_layout(options);
-    settings.text += "model.head.type = \"token_rows\"\n";
+    settings.text += fmt::format("{} = \"token_rows\"\n", kHead);
     return StoredModel(options.checkpoint, options.path, options.sets, settings);
   };
   command.work = [&](const StoredModel& model,
                      const RunSetup& setup,
                      const RankIdentity& identity,
                      const RankFailed& failed) {
-    LoadedModel loaded(setup, model.folder.string(), identity, "embed");
+    LoadedModel loaded(setup, model.folder.string(), identity, "embed", kHead);
     try {
       embed(loaded.placed(), setup, options, pooling, identity.rank == 0);
     } catch (const std::exception& error) {

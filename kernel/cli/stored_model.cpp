@@ -100,7 +100,7 @@ int run_stored(const StoredCommand& command) {
     command.work(model, setup, {.threads = threads}, [](const std::exception&) {});
     return 0;
   }
-  check_loadable(setup, model.folder.string(), threads, command.doing);
+  check_loadable(setup, model.folder.string(), threads, command.doing, command.changed);
   return launch_ranks(command.ranks,
                       program_arguments(),
                       {.threads = threads,

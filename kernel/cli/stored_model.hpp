@@ -38,6 +38,7 @@ struct StoredCommand {
   std::string_view doing;  ///< "generate"
   i64 ranks = 1;
   DataUse use = DataUse::none;
+  std::string_view changed = {};  ///< see check_loadable
   /// Called once on every rank, and before ranks start.
   std::function<StoredModel()> open = {};
   /// What has to be the same on all ranks beside configuration and checkpoint, if there is more.

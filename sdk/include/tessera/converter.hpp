@@ -36,6 +36,10 @@ struct ConvertedTensor {
   std::string theirs;       ///< in its files: "transformer.h.0.attn.c_attn.weight"
   bool transposed = false;  ///< a matrix that is [in, out] there and [out, in] here
   TileBegin at = {};        ///< of the tensor as it lies here, after it is transposed
+  /// Files may lack it, as a head's: the checkpoint then lacks the parameter, and a run that begins
+  /// with it (`checkpoint.init_from`) gives it initial values. A parameter of tiles has all or
+  /// none.
+  bool optional = false;
 };
 
 /// A tensor of their files that is a second name of another one, as a tied output table.
@@ -58,6 +62,12 @@ struct TokenizerFiles {
 /// another model than no key at all. So {null_key("sliding_window"), true} is among them for each
 /// that is null, and among those that a converter returns where one is to be written as null.
 inline std::string null_key(std::string_view key) { return "null." + std::string(key); }
+
+/// A checkpoint may lack parameters, as those of a folder did whose optional tensors were missing.
+/// For each of them {lacks_key("head.bias"), true} is among the settings of to_theirs().
+inline std::string lacks_key(std::string_view parameter) {
+  return "lacks." + std::string(parameter);
+}
 
 /// Numbers of tokens by key of config.json, "eos_token_id"; none is written as null.
 using TokenIds = std::map<std::string, std::optional<i64>>;
@@ -158,10 +168,11 @@ class TESSERA_API Converter : public Identified {
   /// an error of the host. Throws ConfigError naming what has no counterpart.
   Settings to_ours(Claims& theirs) const;
   /// The inverse: the keys of config.json but for "model_type", which the host adds. `ours` has
-  /// every key of the resolved configuration below "model." and "batch."; a "model.vocab" that came
-  /// from a tokenizer is the number that it had. Throws ConfigError naming what the other format
-  /// cannot say. The host reads back what is returned, with to_ours(): a model of other parameters
-  /// is an error, a key below "model." with another value a warning.
+  /// every key of the resolved configuration below "model." and "batch.", and a lacks_key() for
+  /// each parameter that the checkpoint lacks; a "model.vocab" that came from a tokenizer is the
+  /// number that it had. Throws ConfigError naming what the other format cannot say. The host reads
+  /// back what is returned, with to_ours(): a model of other parameters is an error, a key below
+  /// "model." with another value a warning.
   Settings to_theirs(const Settings& ours) const;
   /// Where one of the sets is there, they and the others are copied to `folder`, an absolute path,
   /// and tokenizer() gives the keys below "tokenizer." that read them there; `files` are the names
