@@ -43,6 +43,10 @@ class Trial:
     cases: list
     mistakes: list
     noticed_in: str  # the title of the case that mistakes are compared with
+    # Makes the files of the training in a folder; returns what `peer` takes of them.
+    write: object = None
+    keys: dict = field(default_factory=lambda: {"data.path": ""})  # where they lie in it
+    check: object = None  # that a training exercises what it claims to; as check_training
 
     def config(self):
         merged = {}
@@ -117,11 +121,12 @@ def compare_all(program, trial, texts, folder):
     """(all within their limits, the record of each case)"""
     config, build = trial.config(), trial.peer
     peers = {name: build(config, texts, dtype).train(KEEP) for name, dtype in PEERS.items()}
-    check_training(build(config, texts), peers["double"])
+    (trial.check or check_training)(build(config, texts), peers["double"])
     fine, records = True, {}
     print(f"{'Tessera against PyTorch':50}" + "".join(f"{name:>9} " for name in SINGLE))
     for number, case in enumerate(trial.cases):
-        settings = {"data.path": folder / "text", **case.settings}
+        files = {key: folder / "text" / name for key, name in trial.keys.items()}
+        settings = {**files, **case.settings}
         frozen = folder / f"{number}-frozen"
         initial = initial_distance(program, trial.files, settings, frozen, build(config, texts))
         tessera_run.train(program, trial.files, settings, folder / str(number))
@@ -159,7 +164,7 @@ def run(trial, more=lambda program, folder: True):
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        texts = write_text(folder / "text")
+        texts = (trial.write or write_text)(folder / "text")
         try:
             alike, records = compare_all(options.program, trial, texts, folder)
             alike &= more(options.program, folder)

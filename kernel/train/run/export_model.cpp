@@ -136,11 +136,40 @@ void require_same_tokenizer(const fs::path& from,
       quote(meaning.tokenizer_now));
 }
 
+// The parameters of a model, and its saved buffers.
+struct Outlined {
+  TensorShapes shapes;
+  std::set<std::string> buffers;  // among them
+};
+
+// No tokenizer is read: the model's vocabulary stands for its tokenizer's.
+Outlined outlined(const Resolved& resolved, i64 vocabulary, const PluginHost& plugins) {
+  RunSetup setup;
+  setup.config = &resolved.run;
+  setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
+  const i64 length = resolved.run.batch.sequence_length;
+  ModelArguments arguments{vocabulary, length, false};
+  const auto model = setup.maker->make(resolved.run.model, arguments);
+  setup.batch = {1, length};
+  Mesh mesh(RankGenerator(Layout()), 0);
+  build_mesh(mesh);
+  Outline outline(*model, build_settings_of(setup, mesh, nullptr));
+  Outlined found;
+  for (const Parameter* parameter : outline.parts().parameter_list()) {
+    found.shapes[parameter->name] = sizes_of(parameter->logical);
+  }
+  for (const auto& buffer : outline.parts().buffers()) {
+    if (!buffer->saved) continue;
+    found.shapes[buffer->name] = sizes_of(buffer->logical);
+    found.buffers.insert(buffer->name);
+  }
+  return found;
+}
+
 // The model that `theirs` describes: what a reader of the folder expects.
 struct Described {
   Resolved resolved;
-  TensorShapes shapes;
-  std::set<std::string> buffers;  // among them
+  Outlined outline;
 };
 
 Described described_by(const Settings& theirs,
@@ -152,28 +181,8 @@ Described described_by(const Settings& theirs,
   claims.require_known("it");
   std::vector<std::string> sets;
   for (const auto& [key, value] : ours) sets.push_back(fmt::format("{}={}", key, value.text()));
-  Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}, {}};
-  const Resolved& resolved = described.resolved;
-  RunSetup setup;
-  setup.config = &resolved.run;
-  setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
-  // No tokenizer is read, so the model's vocabulary stands for its tokenizer's.
-  const i64 length = resolved.run.batch.sequence_length;
-  ModelArguments arguments{vocabulary_in(ours), length, false};
-  const auto model = setup.maker->make(resolved.run.model, arguments);
-  setup.batch = {1, length};
-  Mesh mesh(RankGenerator(Layout()), 0);
-  build_mesh(mesh);
-  Outline outline(*model, build_settings_of(setup, mesh, nullptr));
-  TensorShapes& shapes = described.shapes;
-  for (const Parameter* parameter : outline.parts().parameter_list()) {
-    shapes[parameter->name] = sizes_of(parameter->logical);
-  }
-  for (const auto& buffer : outline.parts().buffers()) {
-    if (!buffer->saved) continue;
-    shapes[buffer->name] = sizes_of(buffer->logical);
-    described.buffers.insert(buffer->name);
-  }
+  Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}};
+  described.outline = outlined(described.resolved, vocabulary_in(ours), plugins);
   return described;
 }
 
@@ -201,7 +210,7 @@ void warn_of_unsaid(const Resolved& ours, const Resolved& described, const Named
 // A folder whose config.json does not describe its tensors loads nowhere, or as another model.
 Described require_described(const Settings& theirs,
                             const Resolved& ours,
-                            const TensorShapes& stored,
+                            const ExportedTensors& tensors,
                             const NamedConverter& by,
                             const PluginHost& plugins) {
   Described described;
@@ -210,11 +219,13 @@ Described require_described(const Settings& theirs,
   } catch (const ConfigError& error) {
     fail_config("converter \"{}\" cannot read what it would write: {}", by.name, error.what());
   }
+  const TensorShapes &stored = tensors.shapes(), &shapes = described.outline.shapes;
   TensorShapes all = stored;
-  all.insert(described.shapes.begin(), described.shapes.end());
+  all.insert(shapes.begin(), shapes.end());
+  for (const std::string& name : tensors.lacking()) all.erase(name);
   std::vector<std::string> problems;
   for (const auto& [name, shape] : all) {
-    const std::string here = shape_in(stored, name), there = shape_in(described.shapes, name);
+    const std::string here = shape_in(stored, name), there = shape_in(shapes, name);
     if (here == there) continue;
     problems.push_back(fmt::format("\"{}\" is {} and not {}", name, here, there));
   }
@@ -307,16 +318,25 @@ Conversion export_model(const ConversionArguments& arguments,
   if (vocab != ours.end() && vocab->second == Value("auto") && table != index.tensors.end()) {
     vocab->second = table->second.shape.at(0);
   }
+  for (const auto& [name, shape] : outlined(resolved, vocabulary_in(ours), plugins).shapes) {
+    if (!index.tensors.contains(name)) ours[lacks_key(name)] = true;
+  }
   auto [by, theirs] = chosen_for(ours, arguments, plugins);
   const Converter& chosen = *by.converter;
   theirs[std::string(kModelType)] = chosen.model_type();
 
   ExportedTensors tensors(from, index, by, theirs);
-  const Described described = require_described(theirs, resolved, tensors.shapes(), by, plugins);
-  const DType stored = tensors.dtype_without(described.buffers);
+  const Described described = require_described(theirs, resolved, tensors, by, plugins);
+  if (!tensors.lacking().empty()) {
+    log_info("{} lacks {}: {} does too",
+             from.string(),
+             name_list(tensors.lacking()),
+             arguments.out.string());
+  }
+  const DType stored = tensors.dtype_without(described.outline.buffers);
   const DType dtype = written_dtype(arguments, resolved, stored);
   theirs["torch_dtype"] = torch_name(dtype);
-  if (dtype != stored) tensors.round(dtype, described.buffers);
+  if (dtype != stored) tensors.round(dtype, described.outline.buffers);
   const WrittenTokenizer tokenizer =
       arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
                                : WrittenTokenizer();

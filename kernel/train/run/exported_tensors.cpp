@@ -23,6 +23,10 @@ ExportedTensors::ExportedTensors(const std::filesystem::path& from,
     const auto of_parameter = tiles.extract(first.ours);
     if (of_parameter.empty()) continue;  // those of a parameter are taken together
     const auto found = left.find(first.ours);
+    if (found == left.end() && first.optional) {
+      lacking_.push_back(first.ours);
+      continue;
+    }
     if (found == left.end()) {
       fail_config("{} has no parameter \"{}\"", from.string(), first.ours);
     }

@@ -31,6 +31,8 @@ class ExportedTensors {
   void round(DType dtype, const std::set<std::string>& buffers);
   /// What that costs; empty: nothing. Known when all entries are written.
   std::string cost() const { return rounded_ ? rounded_->text() : std::string(); }
+  /// Parameters that the checkpoint lacks, as the files may lack their tensors.
+  const std::vector<std::string>& lacking() const { return lacking_; }
   /// Parameters, by our names.
   const TensorShapes& shapes() const { return shapes_; }
   /// Their tensors. Those of one parameter follow each other.
@@ -40,6 +42,7 @@ class ExportedTensors {
 
  private:
   StoredReader reader_;
+  std::vector<std::string> lacking_;
   TensorShapes shapes_;
   std::vector<SafetensorsEntry> entries_;
   std::vector<Tile> tiles_;                  // of each entry

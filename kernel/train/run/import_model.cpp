@@ -21,6 +21,7 @@
 #include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -55,11 +56,36 @@ RunSetup setup_of(const Resolved& resolved, const PluginHost& plugins, bool with
   }
 }
 
+// Removes those that the files lack, and says so: a head may be missing, and is new then.
+void leave_out(std::vector<CheckpointTensor>& tensors,
+               const ImportedTensors& imported,
+               const fs::path& from) {
+  const std::vector<std::string>& lacking = imported.lacking();
+  if (lacking.empty()) return;
+  std::erase_if(tensors, [&](const CheckpointTensor& tensor) {
+    return std::ranges::find(lacking, tensor.name) != lacking.end();
+  });
+  std::string text = fmt::format(
+      "{} lacks {}: the checkpoint does too, and a run that begins with it "
+      "(checkpoint.init_from) gives them initial values",
+      from.string(),
+      name_list(lacking));
+  if (!imported.kept().empty()) {
+    text += fmt::format("\n  it has {}, which are kept", name_list(imported.kept()));
+  }
+  log_info("{}", text);
+}
+
 // The dtype of the parameters in the files, where values go back into it without a change; else
 // empty.
 std::string narrow_dtype(const ImportedTensors& imported, const PlacedModel& placed) {
+  const std::vector<std::string>& lacking = imported.lacking();
   std::vector<std::string> names;
-  for (const ParameterName& parameter : placed.parameter_names()) names.push_back(parameter.name);
+  for (const ParameterName& parameter : placed.parameter_names()) {
+    if (std::ranges::find(lacking, parameter.name) == lacking.end()) {
+      names.push_back(parameter.name);
+    }
+  }
   const DType dtype = imported.dtype_of(names);
   return dtype == DType::bf16 || dtype == DType::fp16 ? std::string(dtype_name(dtype)) : "";
 }
@@ -120,11 +146,12 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   const auto device = make_planned_device(rank_spec_of(setup));
   const Rank rank = dry_rank(setup.layout, 0, device);
   const PlacedModel placed(rank, setup);
-  const RankPart part(*rank.mesh, parameter_tensors(placed));
-
   const Settings token_ids =
       token_ids_of(model, from, vocabulary_in(of_model), !tokenizer_files.empty());
   ImportedTensors imported(model, chosen, theirs);
+  std::vector<CheckpointTensor> wanted = parameter_tensors(placed);
+  leave_out(wanted, imported, from);
+  const RankPart part(*rank.mesh, std::move(wanted));
   for (const CheckpointTensor& tensor : part.tensors()) {
     imported.expect(tensor.name, sizes_of(tensor.of->logical));
   }

@@ -77,7 +77,7 @@ ImportedTensors::ImportedTensors(const ForeignModel& model,
       const std::string second = written_name(model, converter, shared.name);
       if (model.has(second)) name = second;
     }
-    if (!model.has(name)) {
+    if (!model.has(name) && !tensor.optional) {
       problems_.push_back(fmt::format("\"{}\" is missing{}",
                                       tensor.theirs,
                                       std::ranges::find(names, name) != names.end()
@@ -87,6 +87,21 @@ ImportedTensors::ImportedTensors(const ForeignModel& model,
     known.insert(name);
     tensors_[tensor.ours].push_back(tensor);
     tensors_[tensor.ours].back().theirs = name;
+  }
+  for (auto of = tensors_.begin(); of != tensors_.end();) {
+    const auto& [ours, tiles] = *of;
+    const auto there = std::ranges::count_if(
+        tiles, [&](const ConvertedTensor& tensor) { return model.has(tensor.theirs); });
+    if (!tiles[0].optional || there == std::ssize(tiles)) {
+      if (tiles[0].optional) kept_.push_back(ours);
+      ++of;
+    } else if (there == 0) {
+      lacking_.push_back(ours);
+      of = tensors_.erase(of);
+    } else {
+      problems_.push_back(fmt::format("a part of \"{}\" is missing", ours));
+      ++of;
+    }
   }
   const std::string_view prefix = converter.optional_prefix();
   const auto bare = [&](std::string_view name) {

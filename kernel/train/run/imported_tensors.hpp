@@ -19,7 +19,11 @@ Settings apart_where_they_differ(const ForeignModel& model, const Converter& con
 class ImportedTensors {
  public:
   ImportedTensors(const ForeignModel& model, const Converter& converter, const Settings& theirs);
-  /// Asks for a parameter: it must be there, in this shape.
+  /// Names here of parameters whose optional tensors are missing, all of them, and of those whose
+  /// optional tensors are there.
+  const std::vector<std::string>& lacking() const { return lacking_; }
+  const std::vector<std::string>& kept() const { return kept_; }
+  /// Asks for a parameter that is not lacking(): it must be there, in this shape.
   void expect(const std::string& ours, const std::vector<i64>& shape);
   /// Throws ConfigError naming all that is missing, unknown or of another shape.
   void require_fit(const std::filesystem::path& folder) const;
@@ -32,7 +36,7 @@ class ImportedTensors {
   const ForeignModel& model_;
   std::map<std::string, std::vector<ConvertedTensor>> tensors_;  // by our name
   std::map<std::string, std::vector<Tile>> tiles_;               // of those that were expected
-  std::vector<std::string> problems_;
+  std::vector<std::string> lacking_, kept_, problems_;
 };
 
 }  // namespace tessera

@@ -3,9 +3,30 @@
 #include <utility>
 #include <variant>
 
-#include "kernel/train/run/sample_scores.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
+
+Validations::Validations(PlacedModel& model) : model_(model), evaluation_(model) {
+  for (const auto& [name, task] : model.setup().evaluations) {
+    try {
+      prepare(*task);
+    } catch (const ConfigError& error) {
+      const std::string which =
+          name == kCommandEvaluation ? "this evaluation" : "[evaluations." + name + "]";
+      fail_config("{} does not fit the model's head: {}", which, error.what());
+    }
+  }
+}
+
+void Validations::prepare(const EvaluationTask& task) {
+  if (auto dataset = task.samples()) {
+    auto scorer = std::make_unique<SampleScorer>(model_, *dataset);
+    samples_[&task] = {std::move(dataset), std::move(scorer)};
+  } else if (scorer_ == nullptr) {
+    scorer_ = std::make_unique<ModelScorer>(model_);
+  }
+}
 
 Validation Validations::run(i64 step) {
   const RunSetup& setup = model_.setup();
@@ -25,11 +46,11 @@ Validation Validations::run(i64 step) {
 }
 
 EvaluationResults Validations::measured(const EvaluationTask& task) {
-  if (const auto samples = task.samples()) {
-    return task.evaluate_samples(score_all(model_, *samples));
-  }
-  if (scorer_ == nullptr) scorer_ = std::make_unique<ModelScorer>(model_);
-  return task.evaluate(*scorer_);
+  const auto found = samples_.find(&task);
+  if (found == samples_.end()) return task.evaluate(*scorer_);
+  const Dataset& dataset = *found->second.dataset;
+  return task.evaluate_samples(
+      found->second.scorer->score(SampleSet::test, 0, dataset.size(SampleSet::test)));
 }
 
 }  // namespace tessera

@@ -206,5 +206,34 @@ TEST(Tiles, OtherSizesAreErrors) {
             "m cannot be converted: " + problem(qkv(), {192, 64}));
 }
 
+// All tiles of an optional parameter are there, or none.
+TEST(Tiles, OptionalOnesMayBeMissing) {
+  const Tiled converter({{"body", "b"},
+                         {"head", "h.0", false, {}, true},
+                         {"head", "h.1", false, {.row = 2}, true},
+                         {"bias", "c", false, {}, true}});
+  const auto lacking = [&](const std::vector<SafetensorsEntry>& entries) {
+    const TestFolder folder;
+    write_model(folder, entries);
+    const ForeignModel model(folder.path());
+    const ImportedTensors imported(model, converter, {});
+    imported.require_fit("m");
+    std::vector<std::string> all = imported.lacking();
+    EXPECT_EQ(all.size() + imported.kept().size(), 2U);
+    return all;
+  };
+  const SafetensorsEntry b{"b", "fp32", {1}}, c{"c", "fp32", {1}}, first{"h.0", "fp32", {2}},
+      second{"h.1", "fp32", {2}};
+  EXPECT_THAT(lacking({b, c, first, second}), ElementsAre());
+  EXPECT_THAT(lacking({b, c}), ElementsAre("head"));
+  EXPECT_THAT(lacking({b}), ElementsAre("bias", "head"));
+  EXPECT_EQ(testing::error_of<ConfigError>([&] {
+              lacking({b, second});
+            }),
+            "m cannot be converted: a part of \"head\" is missing");
+  EXPECT_EQ(testing::error_of<ConfigError>([&] { lacking({c}); }),
+            "m cannot be converted: \"b\" is missing");
+}
+
 }  // namespace tiles_test
 }  // namespace tessera
