@@ -28,14 +28,17 @@ class OrderIsSwapped(HuggingFace):
 
 
 class MeanOfMicrobatches(HuggingFace):
-    """a microbatch counts as much as another, however many of its tokens are masked"""
+    """microbatches count alike, whatever is masked"""
 
-    def loss(self, batch):
-        size = self.config["batch"]["micro"]
-        count = len(batch["tokens"])
-        parts = [{name: values[at : at + size] for name, values in batch.items()}
-                 for at in range(0, count, size)]
-        return sum(super(MeanOfMicrobatches, self).loss(part) for part in parts) / len(parts)
+    def words_loss(self, logits, batch):
+        count, size = len(logits), self.config["batch"]["micro"]
+        total = 0
+        for at in range(0, count, size):
+            part = slice(at, at + size)
+            if batch["loss_mask"][part].any():
+                total += super().words_loss(logits[part], {name: values[part]
+                                                           for name, values in batch.items()})
+        return total * size / count
 
 
 class BiasDecays(HuggingFace):

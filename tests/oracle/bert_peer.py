@@ -116,9 +116,11 @@ class BertPeer(Peer):
 
     def loss(self, batch):
         words, order = self.logits(batch["tokens"], batch["segments"], self.seen(batch))
+        return self.words_loss(words, batch) + self.order_loss(order, batch)
+
+    def words_loss(self, logits, batch):
         masked = batch["loss_mask"] == 1
-        lm = F.cross_entropy(words[masked], batch["targets"][masked])
-        return lm + self.order_loss(order, batch)
+        return F.cross_entropy(logits[masked], batch["targets"][masked])
 
     def order_loss(self, logits, batch):
         return F.cross_entropy(logits, batch["label"].flatten())

@@ -20,7 +20,7 @@ CPU = "cpu, fp32"
 def write(folder):
     """A corpus, and the samples of the training as Tessera's dataset has them."""
     folder.mkdir()
-    write_corpus(folder / "corpus", random.Random(11), documents=12, longest=30)
+    write_corpus(folder / "corpus", random.Random(11), documents=40, longest=30)
     words = [Pieces.inv_vocab[i] for i in range(TOKENS)]
     for text, at in (("[PAD]", 0), ("[UNK]", 1), ("[CLS]", 2), ("[SEP]", 3), ("[MASK]", 4)):
         words[at] = text
