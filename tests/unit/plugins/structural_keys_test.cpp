@@ -39,6 +39,8 @@ const std::map<std::string, std::string> kNotStructural = {
     {"bias", "names of parameters"},
     {"learned_positions", "names of parameters"},
     {"bias_rate", "names of buffers"},
+    {"classes", "shapes"},
+    {"choices", "parts of a sample, each of which is computed alone"},
     {"vocab_multiple", "storage"},
     {"init_std", "initial values"},
     {"dropout", "training"},
