@@ -113,9 +113,9 @@ struct EvalOptions {
   std::vector<std::string> ensemble;  ///< further checkpoints, whose scores are averaged with its
   std::vector<std::string> seeds;     ///< further checkpoints, each measured by itself
   std::string test;                   ///< file that the median of these is measured on, too
-  std::vector<std::string> keys;  ///< of the evaluation: "--window", "1024"
-  std::vector<std::string> path;  ///< more plugin folders
-  std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
+  std::vector<std::string> keys;      ///< of the evaluation: "--window", "1024"
+  std::vector<std::string> path;      ///< more plugin folders
+  std::vector<std::string> sets;      ///< "key=value", over the checkpoint's configuration
 };
 
 struct CheckpointOptions {

@@ -39,8 +39,10 @@ inline constexpr const char* kEvalFooter =
     "--seeds compares by the first result that is no count, as an accuracy. RACE's result in\n"
     "Shoeybi et al. 2019: --data dev --seeds RUN RUN RUN RUN --test test.\n"
     "\n"
-    "TASK embed prints an object a text: {\"text\", \"tokens\", \"embedding\"}. --data has a text a\n"
-    "line, or, where its name ends in .jsonl, an object {\"text\": \"...\"}; --pooling is mean (the\n"
+    "TASK embed prints an object a text: {\"text\", \"tokens\", \"embedding\"}. --data has a text "
+    "a\n"
+    "line, or, where its name ends in .jsonl, an object {\"text\": \"...\"}; --pooling is mean "
+    "(the\n"
     "default, over all tokens), cls (the first) or none (a vector for each token).\n"
     "\n";
 

@@ -25,7 +25,7 @@ struct RunSection {
   u64 seed = 1234;
   i64 steps = 0;
   double epochs = 0;  ///< 0: not written; steps follow from it (load_run)
-  std::string out;  ///< absolute once resolved; "runs/<name>" by default
+  std::string out;    ///< absolute once resolved; "runs/<name>" by default
   i64 log_every_steps = 10;
   std::string hardware;  ///< absolute; empty: the peak of a rank is not known
   static void describe(Schema<RunSection>& s);

@@ -32,6 +32,9 @@ const std::vector<Refusal>& refusals() {
       {"scaling/gpt2_1.2b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
       {"scaling/gpt2_4.2b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
       {"scaling/gpt2_8.3b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
+      {"scaling/bert_336m", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
+      {"scaling/bert_1.3b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
+      {"scaling/bert_3.9b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
   };
   return kAll;
 }
@@ -79,25 +82,26 @@ std::string sentences(const TestFolder& folder) {
 }
 
 // A task's files, as its authors write them; `lines` of it.
-std::string task_file(const TestFolder& folder, const std::string& task) {
+std::string task_file(const TestFolder& folder, const std::string& task, const std::string& set) {
   const std::string squad =
       R"({"version":"1.1","data":[{"title":"t","paragraphs":[{"context":"a b c","qas":[)"
       R"({"id":"1","question":"b","answers":[{"text":"b","answer_start":2}]}]}]}]})";
-  if (task.starts_with("squad")) return folder.write("task.json", squad);
+  if (task.starts_with("squad")) return folder.write(set + ".json", squad);
   if (task == "race") {
-    fs::create_directories(folder.at("race/middle"));
-    fs::create_directories(folder.at("race/high"));
+    fs::create_directories(folder.at(set + "/middle"));
+    fs::create_directories(folder.at(set + "/high"));
     const std::string article =
-        R"({"article":"a b c","questions":["b _"],"options":[["a","b","c","a b"]],"answers":["A"]})";
-    folder.write("race/middle/1.txt", article);
-    folder.write("race/high/2.txt", article);
-    return folder.at("race");
+        R"({"article":"a b c","questions":["b _"],"options":[["a","b","c","a b"]],)"
+        R"("answers":["A"]})";
+    folder.write(set + "/middle/1.txt", article);
+    folder.write(set + "/high/2.txt", article);
+    return folder.at(set);
   }
   if (task == "qqp") {
-    return folder.write("task.tsv",
+    return folder.write(set + ".tsv",
                         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta\tb\t1\n");
   }
-  return folder.write("task.tsv",
+  return folder.write(set + ".tsv",
                       "index\t1\t2\t3\t4\t5\t6\t7\tsentence1\tsentence2\tl\tgold_label\n"
                       "0\t-\t-\t-\t-\t-\t-\t-\ta b\tc\tneutral\tneutral\n");
 }
@@ -113,12 +117,14 @@ std::vector<std::string> data_of(const std::string& config, const TestFolder& fo
     return sets;
   }
   const std::string name = config.substr(config.find('/') + 1);
-  const std::string file = task_file(folder, name.substr(0, name.find('_')));
-  for (const char* key : {"data.path", "data.validation_path"}) {
-    sets.insert(sets.end(), {"--set", std::string(key) + "=[\"" + file + "\"]"});
+  const std::string task = name.substr(0, name.find('_'));
+  for (const std::string set : {"path", "validation_path"}) {
+    const std::string file = task_file(folder, task, set);
+    sets.insert(sets.end(), {"--set", "data." + set + "=[\"" + file + "\"]"});
   }
   // It begins with the parameters of a run that is not here.
-  sets.insert(sets.end(), {"--set", "checkpoint.init_from=", "--set", "validation.every_steps=0"});
+  sets.insert(sets.end(),
+              {"--set", "checkpoint.init_from=", "--set", "checkpoint.init_changes=[]"});
   return sets;
 }
 

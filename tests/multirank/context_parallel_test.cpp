@@ -13,7 +13,8 @@ double validation_loss(const Sets& sets) {
   double loss = 0;
   TrainOptions options;
   options.at_end = [&](RankRun& run) {
-    const double mine = run.evaluation().validate(5).loss;  // not a multiple of what a microbatch holds
+    const double mine =
+        run.evaluation().validate(5).loss;  // not a multiple of what a microbatch holds
     if (run.mesh().rank() == 0) loss = mine;
   };
   train(tiny_config(), sets, options);

@@ -8,7 +8,7 @@ void ClassificationHead::Config::describe(Schema<Config>& s) {
   s.field("classes", &Config::classes, "classes of a sample")
       .at_least(2)
       .at_most(kMostFeatures)
-      .also("num_labels");
+      .also("num_labels", "is classes of [model.head] here, with type = \"classification_head\"");
   model_fields::dropout(s, "of the pooled row");
   s.slot("pooler", &Config::pooler, "of the first row, before tanh");
   s.slot("linear", &Config::linear, "from the pooled row to the classes");

@@ -100,8 +100,8 @@ class TESSERA_API BuildContext {
   virtual Slot slot(std::string_view name) = 0;
   virtual HostSlot host_slot(std::string_view name) = 0;
   /// Declares that values of an input are 0 … values - 1, as rows of a table or classes are, which
-  /// `key` of this component sets. The kernel looks at each sample that it reads: another value ends
-  /// the run, naming both. An input that the data does not have is not looked at.
+  /// `key` of this component sets. The kernel looks at each sample that it reads: another value
+  /// ends the run, naming both. An input that the data does not have is not looked at.
   virtual void bound(std::string_view input, i64 values, std::string_view key) = 0;
   /// A place of this component's own in Context::cache.
   virtual CacheSlot cache_slot() = 0;
