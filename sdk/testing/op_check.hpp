@@ -72,6 +72,8 @@ TESSERA_API OpOutcome run_op(Device& device, const OpCase& op);
 /// Runs the case on both devices and compares. Empty when they agree, else one line per problem;
 /// a device without the operation is a problem.
 TESSERA_API std::string op_check(Device& device, Device& reference, const OpCase& op);
+/// The same against what run_op() gave on a reference, for several devices.
+TESSERA_API std::string op_check(Device& device, const OpOutcome& expected, const OpCase& op);
 
 /// "value 17 is 3.5, expected 3.25 (tolerance 1e-06)"; empty when they agree.
 TESSERA_API std::string difference(const std::vector<double>& actual,
