@@ -93,7 +93,9 @@ ProcessGroup::ProcessGroup(GroupSpec spec,
   if (progress_ != nullptr && size() > 1) place_ = progress_->add_group(name());
 }
 
-ProcessGroup::~ProcessGroup() = default;
+ProcessGroup::~ProcessGroup() {
+  if (place_ >= 0) progress_->release_group(place_);
+}
 
 bool ProcessGroup::capturable() const { return size() == 1 || backend_->capturable(); }
 

@@ -50,6 +50,7 @@ class EntryRing {
     fill(entries_[count_ % entries_.size()]);
     std::atomic_ref(count_).store(count_ + 1, std::memory_order_release);
   }
+  void clear() noexcept { std::atomic_ref(count_).store(0, std::memory_order_release); }
   u64 count() const noexcept {
     return std::atomic_ref(const_cast<u64&>(count_)).load(std::memory_order_acquire);
   }
@@ -68,7 +69,8 @@ class EntryRing {
 };
 
 struct GroupEntry {
-  FixedText<64> name;
+  bool taken;
+  FixedText<64> name;  // empty: no group had this place
   EntryRing<CollectiveEntry, 32> started;
 };
 
@@ -79,7 +81,6 @@ static_assert(std::atomic_ref<u64>::is_always_lock_free, "a lock would be of one
 struct Progress::Memory {
   i64 step;
   EntryRing<ActionEntry, 8> actions;
-  u64 groups;
   std::array<GroupEntry, 16> group;
 };
 
@@ -103,11 +104,26 @@ void Progress::begin_action(std::string_view what, std::string_view name, i64 mi
 }
 
 int Progress::add_group(std::string_view name) {
-  require(memory_->groups < memory_->group.size(), "a rank has no place for group {}", name);
-  GroupEntry& group = memory_->group[memory_->groups];
-  write_text(group.name, name);
-  std::atomic_ref(memory_->groups).store(memory_->groups + 1);
-  return static_cast<int>(memory_->groups) - 1;
+  FixedText<64> written;
+  write_text(written, name);
+  auto& groups = memory_->group;
+  const auto free = [&](std::string_view of) {
+    return std::ranges::find_if(groups, [&](const GroupEntry& group) {
+      return !group.taken && read_text(group.name) == of;
+    });
+  };
+  auto place = free(read_text(written));
+  if (place == groups.end()) place = free("");
+  if (place == groups.end()) place = std::ranges::find(groups, false, &GroupEntry::taken);
+  require(place != groups.end(), "a rank has no place for group {}", name);
+  place->started.clear();  // before it has another name
+  place->name = written;
+  place->taken = true;
+  return static_cast<int>(place - groups.begin());
+}
+
+void Progress::release_group(int group) noexcept {
+  memory_->group[static_cast<std::size_t>(group)].taken = false;
 }
 
 void Progress::begin_collective(int group,
@@ -137,9 +153,7 @@ std::vector<std::string> Progress::actions() const {
 
 std::vector<std::string> Progress::collectives() const {
   std::vector<std::string> texts;
-  const u64 groups = std::min<u64>(std::atomic_ref(memory_->groups).load(), memory_->group.size());
-  for (u64 group = 0; group < groups; ++group) {
-    const GroupEntry& of = memory_->group[group];
+  for (const GroupEntry& of : memory_->group) {
     of.started.each([&](u64 number, const CollectiveEntry& started) {
       TensorArg input = started.input;
       input.rank = std::clamp(input.rank, 0, kMaxRank);

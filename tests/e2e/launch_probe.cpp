@@ -1,4 +1,5 @@
-// A program whose ranks misbehave on demand: launch_probe RANKS BEHAVIOUR [RANK].
+// A program whose ranks misbehave on demand: launch_probe RANKS BEHAVIOUR [RANK]. Or they become
+// another program's ranks, each in the folder of its number: launch_probe RANKS apart COMMAND...
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/launch/environment.hpp"
@@ -126,11 +128,20 @@ void run_rank(const RankEnvironment& env, const std::string& behaviour, i64 chos
   kBehaviours.at(behaviour)(rank);
 }
 
+[[noreturn]] void become_apart(const RankEnvironment& env, std::vector<std::string> command) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  if (chdir(std::to_string(env.rank).c_str()) == 0) execv(words[0], words.data());
+  fail("cannot become {}: {}", command[0], SystemError());
+}
+
 int run(const std::vector<std::string>& arguments) {
   std::optional<RankEnvironment> env;
   try {
     env = detect_environment();
     if (!env) return launch_ranks(std::stol(arguments.at(1)), arguments);
+    if (arguments.at(2) == "apart") become_apart(*env, {arguments.begin() + 3, arguments.end()});
     run_rank(*env, arguments.at(2), arguments.size() > 3 ? std::stol(arguments[3]) : -1);
     return 0;
   } catch (const Error& error) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program_support.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 namespace tokenizer_train_test {

@@ -261,6 +261,17 @@ TEST(ThreadsGroup, KeepsTheLast32Collectives) {
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
+TEST(ThreadsGroup, LeavesItsPlaceInTheRecordToTheNext) {
+  const auto errors = run_threads({.world = 2}, [](TestRank& rank) {
+    Progress progress;
+    for (int k = 0; k < 40; ++k) {
+      make_world_group(rank, k, &progress)->barrier(rank.stream(), "k" + std::to_string(k));
+    }
+    EXPECT_EQ(progress.collectives(), std::vector<std::string>{"all[0,1] #0 barrier k39 0 bytes"});
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+}
+
 TEST(ThreadsGroup, TwoWorldsInOneProcess) {
   const auto world = [](double value) {
     return [value](TestRank& rank) {

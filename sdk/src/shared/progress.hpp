@@ -35,9 +35,13 @@ class TESSERA_API Progress {
   /// "the forward pass of layer", "attention", 0; no `name`: empty; no microbatch: -1. Long texts
   /// are cut.
   void begin_action(std::string_view what, std::string_view name, i64 microbatch = -1) noexcept;
-  /// A group of this rank, before its first collective. Returns its place in the record. Throws
-  /// Error when a rank has more groups than a mesh.
+  /// A group of this rank, before its first collective. Returns its place in the record: one that
+  /// was released, of the same name where there is such, and what the record said of that goes.
+  /// Throws Error when a rank has more groups at once than a mesh.
   int add_group(std::string_view name);
+  /// The group is gone. The record keeps what it began until another group takes the place: a rank
+  /// that fails destroys its groups before anybody reads it.
+  void release_group(int group) noexcept;
   /// `bytes`: what this rank sends, where the collective has no input.
   void begin_collective(int group,
                         CollectiveKind kind,

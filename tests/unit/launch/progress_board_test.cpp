@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/error.hpp"
+
 namespace tessera {
 namespace progress_board_test {
 
@@ -45,6 +47,38 @@ TEST(ProgressBoard, ShowsCollectivesGroupByGroup) {
               ElementsAre("tp[0,1] #0 all_reduce a fp32 [2, 3]",
                           "tp[0,1] #1 barrier b 0 bytes",
                           "dp[0,2] #0 exchange rows 24 bytes"));
+}
+
+// A rank of `tessera eval --seeds` makes its groups anew for each model.
+TEST(ProgressBoard, GivesPlacesOfGroupsThatAreGoneToOthers) {
+  ProgressBoard board(1);
+  const auto rank = board.of(0);
+  const int tp = rank->add_group("tp[0,1]");
+  for (int i = 1; i < 16; ++i) rank->add_group("group " + std::to_string(i));
+  EXPECT_THROW(rank->add_group("one more"), Error);
+  rank->begin_collective(tp, CollectiveKind::barrier, "a", {}, 0);
+  rank->begin_collective(tp, CollectiveKind::barrier, "b", {}, 0);
+  rank->release_group(tp);
+  EXPECT_THAT(board.of(0)->collectives(),
+              ElementsAre("tp[0,1] #0 barrier a 0 bytes", "tp[0,1] #1 barrier b 0 bytes"));
+  EXPECT_EQ(rank->add_group("another"), tp);
+  EXPECT_THAT(rank->collectives(), IsEmpty());
+  EXPECT_THROW(rank->add_group("one more"), Error);
+  rank->begin_collective(tp, CollectiveKind::barrier, "c", {}, 0);
+  EXPECT_THAT(board.of(0)->collectives(), ElementsAre("another #0 barrier c 0 bytes"));
+}
+
+TEST(ProgressBoard, GivesAGroupThePlaceOfItsName) {
+  ProgressBoard board(1);
+  const auto rank = board.of(0);
+  const std::string wide(100, 'x');  // longer than the record keeps
+  const int dp = rank->add_group("dp[0,1]"), tp = rank->add_group("tp[0,1]");
+  const int cut = rank->add_group(wide);
+  EXPECT_NE(rank->add_group("tp[0,1]"), tp);  // there are two at once
+  for (const int place : {dp, tp, cut}) rank->release_group(place);
+  EXPECT_EQ(rank->add_group(wide), cut);
+  EXPECT_EQ(rank->add_group("tp[0,1]"), tp);
+  EXPECT_EQ(rank->add_group("dp[0,1]"), dp);
 }
 
 TEST(ProgressBoard, OfAnotherStarterIsTheRanksAlone) {
