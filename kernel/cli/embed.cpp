@@ -118,12 +118,8 @@ void embed(PlacedModel& model,
 
 int run_embed(const EvalOptions& options) {
   const std::string pooling = pooling_of(options);
-  if (options.json || !options.ensemble.empty() || !options.seeds.empty() ||
-      !options.test.empty()) {
-    fail_config(
-        "eval embed prints an object a text, of one model: --json, --ensemble, --seeds and --test "
-        "are for other tasks");
-  }
+  if (options.json)
+    fail_config("eval embed: it prints an object a text; --json is for other tasks");
   StoredCommand command{.doing = "embed",
                         .ranks = options.ranks,
                         .use = DataUse::embedding,
