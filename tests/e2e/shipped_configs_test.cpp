@@ -28,6 +28,8 @@ const std::vector<Refusal>& refusals() {
       {"scaling/gpt2_2.5b",
        "pp2_tp2_sp",
        "[placement] 54 blocks do not divide among 4 pipeline stages"},
+      {"bert_tiny", "pp2_zbv", "[placement] 2 blocks do not divide among 4 pipeline stages"},
+      {"bert_tiny", "pp2_tp2_sp", "[placement] 2 blocks do not divide among 4 pipeline stages"},
       // They set the number of replicas so that each has one microbatch a step.
       {"scaling/gpt2_1.2b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},
       {"scaling/gpt2_4.2b", "pp2_tp2_sp", "takes microbatches in groups of 2; the last group of 1"},

@@ -1,7 +1,8 @@
-// A run on documents, or on prompts and answers, that was stopped in one layout goes on in another
-// with the losses of a run that was not stopped.
+// A run on documents, on prompts and answers, or of BERT, that was stopped in one layout goes on in
+// another with the losses of a run that was not stopped.
 #include <filesystem>
 
+#include "bert_samples_support.hpp"
 #include "common/test_folder.hpp"
 #include "documents_support.hpp"
 #include "trainer_support.hpp"
@@ -14,13 +15,17 @@ using namespace documents_support;
 
 constexpr i64 kSteps = 8, kStop = 3;
 
-// Row::sets: before the stop; Row::model: the data.
+// Row::sets: before the stop; Row::model: what is trained, on which data.
 std::vector<Row> rows() {
-  return {{"apart", with(kTensor, {kRows}), kApart},
-          {"packed", kContext, kPacked},
-          {"blend", kShards, blend()},
-          {"instructions", kInterleaved, answers("none")},
-          {"packed_instructions", kContext, answers("examples")}};
+  const Sets choices = {"data.goal=\"choice\"", "model.head.type=\"choice_head\""};
+  return {{"apart", with(kTensor, {kRows}), decoder(kApart)},
+          {"packed", kContext, decoder(kPacked)},
+          {"blend", kShards, decoder(blend())},
+          {"instructions", kInterleaved, decoder(answers("none"))},
+          {"packed_instructions", kContext, decoder(answers("examples"))},
+          {"bert_pre", kContext, bert_samples::bert("pre", bert_samples::kPadded)},
+          {"bert_post", with(kTensor, {kRows}), bert_samples::bert("post")},
+          {"bert_choices", kShards, bert_samples::bert("post", choices)}};
 }
 
 class DocumentsGoOn : public ::testing::TestWithParam<Row> {
@@ -30,7 +35,7 @@ class DocumentsGoOn : public ::testing::TestWithParam<Row> {
                       "lr.warmup_steps=2",
                       "checkpoint.every_steps=100",
                       "run.out=" + out};
-    return with(with(run, decoder(GetParam().model)), layout);
+    return with(with(run, GetParam().model), layout);
   }
   const std::string config_ = tiny_config() + "[observers.console]\ntype = \"none\"\n";
 };

@@ -17,13 +17,12 @@ inline constexpr std::string_view kTokenizerKey = "tokenizer";
 /// tokenizer that they were trained with, against those of today.
 struct Meaning {
   std::vector<StructureChange> keys;  ///< structural keys with another value
-  std::vector<std::string> known;     ///< all structural keys of today
   std::string tokenizer;              ///< that of the checkpoint, where it is another one; or empty
   std::string tokenizer_now;          ///< the other one
   bool tokenizer_known = true;        ///< a checkpoint of a model from elsewhere may have none
 
   /// Removes keys and tokenizer that a pattern of `allowed` names. Throws ConfigError for a pattern
-  /// that names none of them, nor a structural key that is the same in both.
+  /// that names none of them.
   void allow(const std::vector<std::string>& allowed);
   bool same() const { return keys.empty() && tokenizer.empty(); }
   /// A line each, indented: "\n  model.heads: 4, now 2".

@@ -7,7 +7,7 @@
 #include "squad_dataset.hpp"
 #include "squad_evaluation.hpp"
 
-TESSERA_PLUGIN(sentence_pairs, "0.1.0", "Tasks that BERT is fine-tuned for") {
+TESSERA_PLUGIN(pair_tasks, "0.1.0", "Tasks that BERT is fine-tuned for") {
   using namespace tessera;
   registrar.add<Dataset, MnliDataset>(
       "mnli", "Pairs of sentences of MNLI: contradiction, entailment, neutral.");

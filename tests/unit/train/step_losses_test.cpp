@@ -70,7 +70,11 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
     for (int step = 1; step <= 2; ++step) {
       const StepLosses::Row& row = rows[static_cast<std::size_t>(step - 1)];
       EXPECT_EQ(row.loss, 4 * 0.25 * step + 2 + 4 * 8);
-      EXPECT_THAT(row.metrics, ::testing::ElementsAre(::testing::Pair("seen", 20)));
+      // Of a loss that has several terms, each is told.
+      EXPECT_THAT(row.metrics,
+                  ::testing::ElementsAre(::testing::Pair("seen", 20),
+                                         ::testing::Pair("lm", 4 * 0.25 * step + 2),
+                                         ::testing::Pair("aux", 4 * 8)));
       EXPECT_EQ(row.scalars[step_scalar::kNorm], step);
     }
     EXPECT_FALSE(losses.full());
