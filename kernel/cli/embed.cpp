@@ -94,19 +94,19 @@ void embed(PlacedModel& model,
     const SampleScores rows =
         scorer.score(SampleSet::test, begin, std::min(kSamplesAtOnce, count - begin));
     const i64 hidden = static_cast<i64>(rows.at(0).size()) / setup.sequence_length;
-    for (std::size_t text = 0; prints && text < texts.size(); ++text) {
-      const EmbeddedTexts::Place& place = samples.places()[text];
-      if (place.sample < begin || place.sample >= begin + static_cast<i64>(rows.size())) continue;
-      const std::span<const float> of = rows[static_cast<std::size_t>(place.sample - begin)];
-      lines[text] = Json()
-                        .add("text", texts[text])
-                        .add("tokens", place.tokens)
-                        .add("embedding",
-                             embedding(of.subspan(static_cast<std::size_t>(place.first * hidden),
-                                                  static_cast<std::size_t>(place.tokens * hidden)),
-                                       hidden,
-                                       pooling))
-                        .text();
+    if (!prints) continue;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (const std::size_t text : samples.texts_of(begin + static_cast<i64>(row))) {
+        const EmbeddedTexts::Place& place = samples.places()[text];
+        const auto of =
+            std::span(rows[row]).subspan(static_cast<std::size_t>(place.first * hidden),
+                                         static_cast<std::size_t>(place.tokens * hidden));
+        lines[text] = Json()
+                          .add("text", texts[text])
+                          .add("tokens", place.tokens)
+                          .add("embedding", embedding(of, hidden, pooling))
+                          .text();
+      }
     }
   }
   for (const std::string& line : lines) {

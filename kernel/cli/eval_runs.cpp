@@ -8,7 +8,6 @@
 
 #include "kernel/cli/text_printer.hpp"
 #include "kernel/train/run/loaded_model.hpp"
-#include "kernel/train/run/sample_scores.hpp"
 #include "kernel/train/run/validations.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/json.hpp"
@@ -88,7 +87,7 @@ class Measuring {
   EvaluationResults measured_together(const StoredModel& model, const RunSetup& setup) const {
     const auto part_of = [&](const StoredModel& of, const RunSetup& its) {
       return with(of, its, [](PlacedModel& placed, const EvaluationTask& task) {
-        SampleScores scores = score_all(placed, *task.samples());
+        SampleScores scores = Validations(placed).scores(task);
         task.to_average(scores);
         return scores;
       });

@@ -28,6 +28,10 @@ class EmbeddedTexts final : public Dataset {
   static std::vector<FieldInfo> field_list();
   /// Of each text, in order.
   const std::vector<Place>& places() const { return places_; }
+  /// The texts of a sample, by their numbers.
+  std::span<const std::size_t> texts_of(i64 sample) const {
+    return samples_.at(static_cast<std::size_t>(sample));
+  }
   /// Texts that were longer than that, and lost their end.
   i64 cut() const { return cut_; }
 

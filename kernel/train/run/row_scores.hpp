@@ -1,11 +1,9 @@
 #pragma once
 #include <vector>
 
-#include "kernel/train/data/step_inputs.hpp"
-#include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/row_sums.hpp"
+#include "kernel/train/run/sample_rounds.hpp"
 #include "kernel/train/run/scored_rows.hpp"
-#include "kernel/train/setup/placed_model.hpp"
 
 namespace tessera {
 
@@ -16,16 +14,15 @@ class RowScores {
   /// Both outlive it.
   RowScores(PlacedModel& model, const Dataset& dataset);
 
-  /// Samples of a round: those of all ranks in as many microbatches as a training step has, since
-  /// schedules are known to take those.
-  i64 round() const { return samples_; }
+  /// Samples of a round, of all ranks together.
+  i64 round() const { return rounds_.samples(); }
   /// Calls take(sample, row, sum, target) for each row of ordinals [first, first + count) of a set:
   /// see RowSums; of rows without a loss these or zeros. All ranks call it.
   template <class Take>
   void for_each_row(SampleSet set, i64 first, i64 count, Take&& take) {
-    for (i64 begin = 0; begin < count; begin += samples_) {
+    for (i64 begin = 0; begin < count; begin += round()) {
       const std::vector<double> values = run(set, first, count, begin);
-      const i64 samples = begin + samples_ < count ? samples_ : count - begin;
+      const i64 samples = begin + round() < count ? round() : count - begin;
       for (i64 i = 0; i < samples * length_; ++i) {
         const auto at = static_cast<std::size_t>(2 * i);
         take(begin + i / length_, i % length_, values[at], values[at + 1]);
@@ -38,13 +35,10 @@ class RowScores {
   std::vector<double> run(SampleSet set, i64 first, i64 count, i64 begin);
 
   PlacedModel& model_;
-  int microbatches_;  // of a rank in a round
-  i64 length_, samples_;
+  i64 length_;
   RowSums sums_;
-  StepInputs inputs_;
+  SampleRounds rounds_;
   ScoredRows scored_;
-  Executor executor_;
-  Plan plan_;
 };
 
 }  // namespace tessera

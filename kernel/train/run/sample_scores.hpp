@@ -1,8 +1,6 @@
 #pragma once
-#include "kernel/train/data/step_inputs.hpp"
-#include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/row_sums.hpp"
-#include "kernel/train/setup/placed_model.hpp"
+#include "kernel/train/run/sample_rounds.hpp"
 #include "tessera/evaluation.hpp"
 
 namespace tessera {
@@ -29,15 +27,8 @@ class SampleScorer {
   i64 width_of_all(Context& cx, i64 own) const;
 
   PlacedModel& model_;
-  int microbatches_;  // of a rank in a round
-  i64 samples_;       // of all ranks in a round
-  RowSums losses_;    // nobody reads them
-  StepInputs inputs_;
-  Executor executor_;
-  Plan plan_;
+  RowSums losses_;  // nobody reads them
+  SampleRounds rounds_;
 };
-
-/// All scores of SampleSet::test.
-SampleScores score_all(PlacedModel& model, const Dataset& dataset);
 
 }  // namespace tessera

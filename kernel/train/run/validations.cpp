@@ -46,11 +46,12 @@ Validation Validations::run(i64 step) {
 }
 
 EvaluationResults Validations::measured(const EvaluationTask& task) {
-  const auto found = samples_.find(&task);
-  if (found == samples_.end()) return task.evaluate(*scorer_);
-  const Dataset& dataset = *found->second.dataset;
-  return task.evaluate_samples(
-      found->second.scorer->score(SampleSet::test, 0, dataset.size(SampleSet::test)));
+  return samples_.contains(&task) ? task.evaluate_samples(scores(task)) : task.evaluate(*scorer_);
+}
+
+SampleScores Validations::scores(const EvaluationTask& task) {
+  Samples& samples = samples_.at(&task);
+  return samples.scorer->score(SampleSet::test, 0, samples.dataset->size(SampleSet::test));
 }
 
 }  // namespace tessera

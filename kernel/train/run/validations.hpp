@@ -22,6 +22,8 @@ class Validations {
   Validation run(i64 step);
   /// What one evaluation of the setup finds; alike.
   EvaluationResults measured(const EvaluationTask& task);
+  /// The scores of its samples; of an evaluation of samples.
+  SampleScores scores(const EvaluationTask& task);
 
  private:
   struct Samples {

@@ -60,13 +60,13 @@ BertHead::BertHead(const Config& config, BuildContext& build)
 }
 
 void BertHead::add_pairs(const Config& config, BuildContext& build) {
-  const std::vector<Axis> once = {Axis::tensor, Axis::context, Axis::data};
-  label_ = build.slot("label");
-  label_mask_ = build.slot("label_mask");
-  build.bound("label", 2, "type");
-  order_ = build.loss({.name = "order", .mask = "label_mask", .partial = once});
-  order_accuracy_ =
-      build.metric({.name = "order_accuracy", .partial = once, .of_validation = true});
+  order_.emplace(LabelLossSpec{.loss = "order",
+                               .accuracy = "order_accuracy",
+                               .label = "label",
+                               .classes = 2,
+                               .key = "type",
+                               .partial = {Axis::tensor, Axis::context, Axis::data}},
+                 build);
   sentence_order_ = head_linear(
       "sentence_order", config.sentence_order, config.hidden, 2, config.init_std, build);
   pooler_.emplace(config.pooler, config, build);
@@ -103,13 +103,7 @@ void BertHead::add_masked_loss(Context& cx, const Tensor& rows, const Bundle& bu
 
 void BertHead::add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const {
   const Tensor pooled = (*pooler_)(cx, rows_.first_of_samples(cx, rows));
-  ops::add_cross_entropy(cx,
-                         order_,
-                         (*sentence_order_)(cx, pooled),
-                         bundle[label_],
-                         bundle[label_mask_],
-                         rows_.share(),
-                         order_accuracy_);
+  order_->add(cx, bundle, (*sentence_order_)(cx, pooled), rows_.share());
 }
 
 }  // namespace tessera

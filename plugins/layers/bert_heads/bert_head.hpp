@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "head_rows.hpp"
+#include "label_loss.hpp"
 #include "pooler.hpp"
 
 namespace tessera {
@@ -32,12 +33,14 @@ class BertHead final : public Layer {
   void add_order_loss(Context& cx, const Tensor& rows, const Bundle& bundle) const;
 
   HeadRows rows_;
-  Slot targets_, mask_, label_, label_mask_;
+  Slot targets_, mask_;
   i64 predictions_;
-  LossTerm lm_, order_;
-  Metric lm_accuracy_, order_accuracy_;
+  LossTerm lm_;
+  Metric lm_accuracy_;
   std::shared_ptr<Module> dense_, dense_norm_, sentence_order_;
-  std::optional<Pooler> pooler_;  // none: samples are no pairs
+  // None: samples are no pairs.
+  std::optional<Pooler> pooler_;
+  std::optional<LabelLoss> order_;
   Parameter* weight_;
   Parameter* bias_;
   i64 first_ = 0, valid_ = 0;  // of the vocabulary, on this rank

@@ -18,16 +18,17 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
     : rows_(config, build),
       pooler_(config.pooler, config, build),
       row_ids_(build.slot("row_ids")),
-      label_(build.slot("label")),
-      label_mask_(build.slot("label_mask")),
       scores_(build.slot(Model::kScoresSlot)),
       choices_(config.choices),
       dropout_(config.dropout),
       key_(build.random_site("dropout")),
-      loss_(build.loss(
-          {.name = "label", .mask = "label_mask", .partial = {Axis::tensor, Axis::data}})),
-      accuracy_(build.metric(
-          {.name = "accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
+      loss_({.loss = "label",
+             .accuracy = "accuracy",
+             .label = "label",
+             .classes = config.choices,
+             .key = "choices",
+             .partial = {Axis::tensor, Axis::data}},
+            build),
       linear_(head_linear("linear", config.linear, config.hidden, 1, config.init_std, build)) {
   const i64 positions = rows_.positions();
   if (positions % choices_ != 0) {
@@ -36,7 +37,6 @@ ChoiceHead::ChoiceHead(const Config& config, BuildContext& build)
                              positions,
                              choices_));
   }
-  build.bound("label", choices_, "choices");
   build.bound("positions", positions / choices_, "choices");  // those of a choice begin at 0
   for (i64 choice = 0; choice < choices_; ++choice) {
     const i64 place = rows_.place_of(choice * (positions / choices_));
@@ -74,13 +74,7 @@ std::vector<Phase> ChoiceHead::do_phases() {
              const Tensor rows = rows_.take(cx, bundle);
              const Tensor scores = logits(cx, rows, bundle[row_ids_]);
              if (!cx.training()) bundle[scores_] = scores;
-             ops::add_cross_entropy(cx,
-                                    loss_,
-                                    scores,
-                                    bundle[label_],
-                                    bundle[label_mask_],
-                                    rows_.tensor_share(),
-                                    accuracy_);
+             loss_.add(cx, bundle, scores, rows_.tensor_share());
            }}};
 }
 

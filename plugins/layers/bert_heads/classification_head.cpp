@@ -18,21 +18,18 @@ ClassificationHead::ClassificationHead(const Config& config, BuildContext& build
     : rows_(config, build),
       pooler_(config.pooler, config, build),
       row_ids_(build.slot("row_ids")),
-      label_(build.slot("label")),
-      label_mask_(build.slot("label_mask")),
       scores_(build.slot(Model::kScoresSlot)),
       dropout_(config.dropout),
       key_(build.random_site("dropout")),
-      loss_(build.loss({.name = "label",
-                        .mask = "label_mask",
-                        .partial = {Axis::tensor, Axis::context, Axis::data}})),
-      accuracy_(build.metric({.name = "accuracy",
-                              .partial = {Axis::tensor, Axis::context, Axis::data},
-                              .of_validation = true})),
+      loss_({.loss = "label",
+             .accuracy = "accuracy",
+             .label = "label",
+             .classes = config.classes,
+             .key = "classes",
+             .partial = {Axis::tensor, Axis::context, Axis::data}},
+            build),
       linear_(head_linear(
-          "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {
-  build.bound("label", config.classes, "classes");
-}
+          "linear", config.linear, config.hidden, config.classes, config.init_std, build)) {}
 
 std::vector<Phase> ClassificationHead::do_phases() {
   return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
@@ -42,8 +39,7 @@ std::vector<Phase> ClassificationHead::do_phases() {
              const Tensor kept = ops::dropout(cx, pooled, {}, ids, dropout_, key_);
              const Tensor logits = (*linear_)(cx, kept);
              if (!cx.training()) bundle[scores_] = logits;
-             ops::add_cross_entropy(
-                 cx, loss_, logits, bundle[label_], bundle[label_mask_], rows_.share(), accuracy_);
+             loss_.add(cx, bundle, logits, rows_.share());
            }}};
 }
 

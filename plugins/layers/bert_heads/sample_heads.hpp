@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "head_rows.hpp"
+#include "label_loss.hpp"
 #include "pooler.hpp"
 #include "tessera/model.hpp"
 
@@ -27,11 +28,10 @@ class ClassificationHead final : public Layer {
 
   HeadRows rows_;
   Pooler pooler_;
-  Slot row_ids_, label_, label_mask_, scores_;
+  Slot row_ids_, scores_;
   double dropout_;
   u64 key_;
-  LossTerm loss_;
-  Metric accuracy_;
+  LabelLoss loss_;
   std::shared_ptr<Module> linear_;
 };
 
@@ -56,12 +56,11 @@ class ChoiceHead final : public Layer {
 
   HeadRows rows_;
   Pooler pooler_;
-  Slot row_ids_, label_, label_mask_, scores_;
+  Slot row_ids_, scores_;
   i64 choices_;
   double dropout_;
   u64 key_;
-  LossTerm loss_;
-  Metric accuracy_;
+  LabelLoss loss_;
   std::shared_ptr<Module> linear_;
   std::vector<i64> here_, places_;  // choices that begin on this rank, and where
 };
@@ -85,9 +84,8 @@ class SpanHead final : public Layer {
   Tensor logits(Context& cx, const Tensor& rows, const Tensor& answerable) const;
 
   HeadRows rows_;
-  Slot answerable_, answer_, answer_mask_, scores_;
-  LossTerm loss_;
-  Metric accuracy_;
+  Slot answerable_, scores_;
+  LabelLoss loss_;
   std::shared_ptr<Module> linear_;
 };
 

@@ -19,16 +19,15 @@ void SpanHead::Config::describe(Schema<Config>& s) {
 SpanHead::SpanHead(const Config& config, BuildContext& build)
     : rows_(config, build),
       answerable_(build.slot("answerable")),
-      answer_(build.slot("answer")),
-      answer_mask_(build.slot("answer_mask")),
       scores_(build.slot(Model::kScoresSlot)),
-      loss_(build.loss(
-          {.name = "span", .mask = "answer_mask", .partial = {Axis::tensor, Axis::data}})),
-      accuracy_(build.metric(
-          {.name = "span_accuracy", .partial = {Axis::tensor, Axis::data}, .of_validation = true})),
-      linear_(head_linear("linear", config.linear, config.hidden, 2, config.init_std, build)) {
-  build.bound("answer", rows_.positions(), "type");
-}
+      loss_({.loss = "span",
+             .accuracy = "span_accuracy",
+             .label = "answer",
+             .classes = build.sequence_length(),
+             .key = "type",
+             .partial = {Axis::tensor, Axis::data}},
+            build),
+      linear_(head_linear("linear", config.linear, config.hidden, 2, config.init_std, build)) {}
 
 Tensor SpanHead::logits(Context& cx, const Tensor& rows, const Tensor& answerable) const {
   const i64 n = rows.dim(0), samples = n / rows_.sequence();
@@ -56,13 +55,7 @@ std::vector<Phase> SpanHead::do_phases() {
              if (!cx.training()) {
                bundle[scores_] = scores.view({scores.dim(0) / 2, 2 * rows_.positions()});
              }
-             ops::add_cross_entropy(cx,
-                                    loss_,
-                                    scores,
-                                    bundle[answer_],
-                                    bundle[answer_mask_],
-                                    rows_.tensor_share(),
-                                    accuracy_);
+             loss_.add(cx, bundle, scores, rows_.tensor_share());
            }}};
 }
 
