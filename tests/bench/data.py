@@ -6,11 +6,12 @@
     tests/bench/data.py --only minhash --only samples --only attention --only step
     tests/bench/data.py --only wikitext
 
-encode: GPT-2's ids against `tokenizers` and `tiktoken`. files: documents to token files against
-Megatron-LM's preprocess_data.py. minhash: near duplicates against datasketch. samples:
-those of `indexed` against Megatron-Core's GPTDataset. attention: of 8 documents, and in a window,
-against all keys. step: with `indexed` against constant tokens. wikitext: windows that overlap
-against PyTorch.
+encode: GPT-2's ids against `tokenizers` and `tiktoken`. wordpiece: BERT's against `tokenizers`.
+files: documents to token files against Megatron-LM's preprocess_data.py. minhash: near duplicates
+against datasketch. samples: those of `indexed` against Megatron-Core's GPTDataset. attention: of 8
+documents, and in a window, against all keys. padding: of samples that are half padding, against
+full ones. step: with `indexed` against constant tokens. wikitext: windows that overlap against
+PyTorch.
 
 DIR is a checkout of Megatron-LM, tag v2.6, the last whose script needs no more than PyTorch and
 three small packages; FILEs are GPT-2's vocabulary and merges. --lines is JSONL as
@@ -27,8 +28,9 @@ from pathlib import Path
 from corpus import attention, encode, files, minhash, samples, step, wikitext
 from processes import ROOT
 
-PARTS = {"attention": attention, "encode": encode, "files": files, "minhash": minhash,
-         "samples": samples, "step": step, "wikitext": wikitext}
+PARTS = {"attention": attention.bench, "encode": encode.bench, "files": files.bench,
+         "minhash": minhash.bench, "padding": attention.bench_padding, "samples": samples.bench,
+         "step": step.bench, "wikitext": wikitext.bench, "wordpiece": encode.bench_wordpiece}
 
 
 def main():
@@ -53,7 +55,7 @@ def main():
     os.chdir(ROOT)
     for part in parts:
         with tempfile.TemporaryDirectory() as name:
-            PARTS[part].bench(options, Path(name))
+            PARTS[part](options, Path(name))
 
 
 if __name__ == "__main__":

@@ -58,10 +58,13 @@ def with_processor_seconds(function, *arguments):
     return result, used() - before
 
 
-def peer_python(tuned_mkl=True, megatron=False):
+def peer_python(tuned_mkl=True, megatron=False, transformers=False):
     """The interpreter of the peers and the environment it wants (see peers/mkl_intel_cpu.c)."""
-    script = ROOT / "tests/bench" / ("megatron.sh" if megatron else "venv.sh")
-    python = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    scripts = ["bench/venv.sh", *["bench/megatron.sh"] * megatron,
+               *["oracle/venv.sh"] * transformers]
+    for script in scripts:  # each prints the same
+        python = subprocess.run([ROOT / "tests" / script], check=True, stdout=subprocess.PIPE,
+                                text=True).stdout.strip()
     environment = {}
     if tuned_mkl:
         environment["LD_PRELOAD"] = str(Path(python).parents[1] / "lib/mkl_intel_cpu.so")

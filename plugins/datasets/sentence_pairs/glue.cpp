@@ -13,8 +13,6 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n\f\v";
-
 // Where a task's files have what is read.
 struct Columns {
   std::size_t a, b;

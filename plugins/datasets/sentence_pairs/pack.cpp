@@ -48,29 +48,66 @@ std::span<const i32> TokenLists::operator[](i64 number) const {
   return std::span(ids_).subspan(ends_[at], ends_[at + 1] - ends_[at]);
 }
 
+namespace {
+
+// Tokens from the place of [CLS] on; all but the last place, which is a [SEP], take what is put.
+class Packed {
+ public:
+  Packed(const PairMarks& marks, i64 length, i64 begin, const PairPlaces& out)
+      : marks_(marks), length_(length), begin_(begin), out_(out) {}
+
+  void put(i64 token, i64 segment) {
+    if (at_ < length_ - 1) write(token, segment);
+  }
+  void put(std::span<const i32> tokens, i64 segment) {
+    for (const i32 token : tokens) put(token, segment);
+  }
+  i64 end(i64 segment) {
+    write(marks_.sep, segment);
+    const i64 rest = length_ - at_;
+    std::fill_n(out_.last, at_, static_cast<i32>(begin_ + at_ - 1));
+    std::fill_n(out_.tokens + at_, rest, marks_.pad);
+    std::fill_n(out_.segments + at_, rest, i64{0});
+    std::fill_n(out_.last + at_, rest, i32{-1});
+    return at_;
+  }
+
+ private:
+  void write(i64 token, i64 segment) {
+    out_.tokens[at_] = token;
+    out_.segments[at_++] = segment;
+  }
+
+  const PairMarks& marks_;
+  i64 length_, begin_, at_ = 0;
+  const PairPlaces& out_;
+};
+
+}  // namespace
+
 i64 pack_pair(const PairMarks& marks,
               std::span<const i32> a,
               std::span<const i32> b,
               i64 length,
               i64 begin,
               const PairPlaces& out) {
-  i64 at = 0;
-  const auto put = [&](i64 token, i64 segment) {
-    if (at == length - 1) return;  // which is the last [SEP]
-    out.tokens[at] = token;
-    out.segments[at++] = segment;
-  };
-  put(marks.cls, 0);
-  for (const i32 token : a) put(token, 0);
-  put(marks.sep, 0);
-  for (const i32 token : b) put(token, 1);
-  out.tokens[at] = marks.sep;
-  out.segments[at++] = 1;
-  std::fill_n(out.last, at, static_cast<i32>(begin + at - 1));
-  std::fill_n(out.tokens + at, length - at, marks.pad);
-  std::fill_n(out.segments + at, length - at, i64{0});
-  std::fill_n(out.last + at, length - at, i32{-1});
-  return at;
+  Packed packed(marks, length, begin, out);
+  packed.put(marks.cls, 0);
+  packed.put(a, 0);
+  packed.put(marks.sep, 0);
+  packed.put(b, 1);
+  return packed.end(1);
+}
+
+i64 pack_text(const PairMarks& marks,
+              std::span<const i32> text,
+              i64 length,
+              i64 begin,
+              const PairPlaces& out) {
+  Packed packed(marks, length, begin, out);
+  packed.put(marks.cls, 0);
+  packed.put(text, 0);
+  return packed.end(0);
 }
 
 }  // namespace tessera

@@ -57,7 +57,14 @@ i64 pack_pair(const PairMarks& marks,
               i64 begin,
               const PairPlaces& out);
 
-/// Tokens of a pair before it is cut: three more than those of its texts.
-inline constexpr i64 kPairMarks = 3;
+/// The same of a text alone: [CLS] A [SEP], all of segment 0.
+i64 pack_text(const PairMarks& marks,
+              std::span<const i32> text,
+              i64 length,
+              i64 begin,
+              const PairPlaces& out);
+
+/// Tokens of a pair, and of a text alone, before they are cut: so many more than those of texts.
+inline constexpr i64 kPairMarks = 3, kTextMarks = 2;
 
 }  // namespace tessera

@@ -2,22 +2,6 @@
 
 namespace tessera {
 
-namespace {
-
-// How a dataset reads the files of a set.
-auto reader(const PairTask& task, const DatasetArguments& arguments, BadRows bad) {
-  return [&task, &arguments, bad](const std::vector<std::string>& paths, std::string_view key) {
-    return std::make_shared<const PairSamples>(
-        task,
-        paths,
-        key,
-        PairSamples::How{
-            *arguments.tokenizer, arguments.sequence_length, arguments.vocabulary, bad});
-  };
-}
-
-}  // namespace
-
 BadRows BadLinesKey::bad_rows() const {
   return {.leave_out = bad_lines == "skip",
           .advice = " (bad_lines = \"skip\" leaves such lines out)"};
@@ -28,7 +12,7 @@ void MnliDataset::Config::describe(Schema<Config>& s) {
 }
 
 MnliDataset::MnliDataset(const Config& config, DatasetArguments& arguments)
-    : TaskDataset(kMnli.name, config, arguments.seed, reader(kMnli, arguments, {})) {}
+    : TaskDataset("mnli", config, arguments.seed, pair_reader(mnli_task(), arguments, {})) {}
 
 void QqpDataset::Config::describe(Schema<Config>& s) {
   describe_paths(s, "files of QQP as GLUE has them (train.tsv, dev.tsv)");
@@ -36,6 +20,7 @@ void QqpDataset::Config::describe(Schema<Config>& s) {
 }
 
 QqpDataset::QqpDataset(const Config& config, DatasetArguments& arguments)
-    : TaskDataset(kQqp.name, config, arguments.seed, reader(kQqp, arguments, config.bad_rows())) {}
+    : TaskDataset(
+          "qqp", config, arguments.seed, pair_reader(qqp_task(), arguments, config.bad_rows())) {}
 
 }  // namespace tessera

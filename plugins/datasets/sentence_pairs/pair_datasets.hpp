@@ -18,6 +18,16 @@ void describe_bad_lines(Schema<C>& s) {
       .one_of({"error", "skip"});
 }
 
+/// How a dataset reads the files of a set: what TaskDataset asks for. `arguments` outlives it.
+inline auto pair_reader(PairTask task, const DatasetArguments& arguments, BadRows bad) {
+  return [task = std::move(task), &arguments, bad](const std::vector<std::string>& paths,
+                                                   std::string_view key) {
+    const PairSamples::How how{
+        *arguments.tokenizer, arguments.sequence_length, arguments.vocabulary, bad};
+    return std::make_shared<const PairSamples>(task, paths, key, how);
+  };
+}
+
 class MnliDataset final : public TaskDataset {
  public:
   struct Config : TaskKeys {

@@ -4,8 +4,6 @@
 
 namespace tessera {
 
-namespace {
-
 std::shared_ptr<const PairSamples> pairs_of(const PairTask& task,
                                             const std::vector<std::string>& paths,
                                             const EvaluationArguments& arguments,
@@ -17,8 +15,6 @@ std::shared_ptr<const PairSamples> pairs_of(const PairTask& task,
       PairSamples::How{
           .tokenizer = *arguments.tokenizer, .length = arguments.sequence_length, .bad = bad});
 }
-
-}  // namespace
 
 void ClassEvaluation::do_to_average(SampleScores& scores) const { to_probabilities(scores); }
 
@@ -35,12 +31,12 @@ void MnliEvaluation::Config::describe(Schema<Config>& s) {
 MnliEvaluation::MnliEvaluation(const Config& config, EvaluationArguments& arguments) {
   std::vector<std::string> paths = {config.data};
   if (!config.mismatched.empty()) paths.push_back(config.mismatched);
-  samples_ = pairs_of(kMnli, paths, arguments, {});
-  dataset_ = std::make_shared<const TaskDataset>(kMnli.name, samples_);
+  samples_ = pairs_of(mnli_task(), paths, arguments, {});
+  dataset_ = std::make_shared<const TaskDataset>("mnli", samples_);
 }
 
 EvaluationResults MnliEvaluation::do_evaluate_samples(const SampleScores& scores) const {
-  check_scores(scores, samples_->size(), kMnli.classes, "one a class");
+  check_scores(scores, samples_->size(), kMnliClasses, "one a class");
   const std::vector<i64> found = likeliest_classes(scores);
   const std::vector<i64>& ends = samples_->ends();
   EvaluationResults results;
@@ -64,11 +60,11 @@ void QqpEvaluation::Config::describe(Schema<Config>& s) {
 }
 
 QqpEvaluation::QqpEvaluation(const Config& config, EvaluationArguments& arguments)
-    : samples_(pairs_of(kQqp, {config.data}, arguments, config.bad_rows())),
-      dataset_(std::make_shared<const TaskDataset>(kQqp.name, samples_)) {}
+    : samples_(pairs_of(qqp_task(), {config.data}, arguments, config.bad_rows())),
+      dataset_(std::make_shared<const TaskDataset>("qqp", samples_)) {}
 
 EvaluationResults QqpEvaluation::do_evaluate_samples(const SampleScores& scores) const {
-  check_scores(scores, samples_->size(), kQqp.classes, "one a class");
+  check_scores(scores, samples_->size(), kQqpClasses, "one a class");
   const std::vector<i64> found = likeliest_classes(scores);
   return {{"pairs", samples_->size()},
           {"lines_left_out", samples_->left_out()},

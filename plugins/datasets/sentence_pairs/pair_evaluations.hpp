@@ -7,6 +7,12 @@
 
 namespace tessera {
 
+/// The samples of an evaluation's files.
+std::shared_ptr<const PairSamples> pairs_of(const PairTask& task,
+                                            const std::vector<std::string>& paths,
+                                            const EvaluationArguments& arguments,
+                                            const BadRows& bad);
+
 /// An evaluation whose samples are scored by class.
 class ClassEvaluation : public EvaluationTask {
  private:

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -6,17 +7,20 @@
 #include "glue.hpp"
 #include "pack.hpp"
 #include "task_dataset.hpp"
+#include "tessera/io/data_file.hpp"
 
 namespace tessera {
 
 /// A task of sentence pairs: how its files are read, and how many classes it has.
 struct PairTask {
-  std::string_view name;
-  void (*read)(std::string_view text, std::string_view file, BadRows& bad, const TakePair& take);
-  i64 classes;
+  std::string name;
+  std::function<void(const DataFile& file, BadRows& bad, const TakePair& take)> read;
+  i64 classes = 0;
+  bool pairs = true;      ///< false: a text has none beside it
+  std::string keys = {};  ///< what else decides its samples
 };
-inline constexpr PairTask kMnli = {"mnli", for_each_mnli, kMnliClasses};
-inline constexpr PairTask kQqp = {"qqp", for_each_qqp, kQqpClasses};
+PairTask mnli_task();
+PairTask qqp_task();
 
 /// The pairs of some files, one a sample.
 class PairSamples final : public TaskSamples {
@@ -46,6 +50,7 @@ class PairSamples final : public TaskSamples {
 
  private:
   PairMarks marks_;
+  bool pairs_;
   i64 length_, left_out_ = 0;
   u64 hash_ = 0;
   std::vector<std::string> files_;

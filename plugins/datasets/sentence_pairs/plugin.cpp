@@ -1,5 +1,7 @@
 #include "tessera/plugin.hpp"
 
+#include "labelled_evaluation.hpp"
+#include "labelled_texts.hpp"
 #include "pair_datasets.hpp"
 #include "pair_evaluations.hpp"
 #include "race_dataset.hpp"
@@ -12,6 +14,8 @@ TESSERA_PLUGIN(pair_tasks, "0.1.0", "Tasks that BERT is fine-tuned for") {
   registrar.add<Dataset, MnliDataset>(
       "mnli", "Pairs of sentences of MNLI: contradiction, entailment, neutral.");
   registrar.add<Dataset, QqpDataset>("qqp", "Pairs of questions of QQP: different, duplicate.");
+  registrar.add<Dataset, ClassesDataset>(
+      "classes", "Texts of your own classes, or pairs of texts: JSONL with a text and a label.");
   registrar.add<Dataset, RaceDataset>(
       "race", "Questions of RACE about an article, with four choices, which share a sample.");
   registrar.add<Dataset, SquadDataset>(
@@ -19,6 +23,8 @@ TESSERA_PLUGIN(pair_tasks, "0.1.0", "Tasks that BERT is fine-tuned for") {
       "Questions of SQuAD 1.1 or 2.0 whose answers are spans of a context, in windows of it.");
   registrar.add<EvaluationTask, MnliEvaluation>("mnli", "accuracy, matched and mismatched");
   registrar.add<EvaluationTask, QqpEvaluation>("qqp", "accuracy, and F1 of duplicates");
+  registrar.add<EvaluationTask, ClassesEvaluation>(
+      "classes", "accuracy, and of each class which share of it is found");
   registrar.add<EvaluationTask, RaceEvaluation>("race", "accuracy of middle and high");
   registrar.add<EvaluationTask, SquadEvaluation>(
       "squad", "exact match and F1 of answers, as the official programs have them");

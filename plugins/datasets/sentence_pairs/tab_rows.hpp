@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// White space of ASCII.
+inline constexpr std::string_view kBlanks = " \t\r\n\f\v";
+
 /// A line of a file whose columns have tabs between them.
 struct TabRow {
   std::vector<std::string_view> columns;  ///< of the file's text, the last with any \r

@@ -183,6 +183,7 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(const TokenizerFile& file)
                                file.pieces ? "wordpiece" : "huggingface",
                                vocabulary_.size(),
                                hash64(meaning(file, rules_), vocabulary_.hash()))) {
+  if (normalized_.empty()) bert_words_ = BertWords::of(file);
   for (const AddedToken& token : looked_for(file, true)) {
     as_found_.emplace(static_cast<i32>(token.id), token.text);
   }
@@ -222,6 +223,10 @@ void HuggingFaceTokenizer::append(std::string_view text,
   as_written_.for_each(text, special, [&](std::string_view part, i32 id) {
     if (id >= 0) return ids.push_back(id);
     for_runs(part, [&](std::string_view run, bool utf8) {
+      if (utf8 && bert_words_) {
+        return bert_words_->for_each(
+            run, [&](std::string_view one) { encoder.encode(one, ids); }, characters);
+      }
       if (utf8) return characters(run);
       encoder.encode(pre_tokenizer_.word_of(run), ids);
     });

@@ -1,9 +1,11 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "bert_words.hpp"
 #include "byte_alphabet.hpp"
 #include "first_symbols.hpp"
 #include "normalizer.hpp"
@@ -68,6 +70,7 @@ class HuggingFaceTokenizer : public Tokenizer {
   BpeRules rules_;
   FirstSymbols first_symbols_;
   TokenFinder as_written_, normalized_;            // added tokens by where they are looked for
+  std::optional<BertWords> bert_words_;            // none: all texts go through the steps
   std::unordered_map<i32, std::string> as_found_;  // texts of normalized_, as they are decoded
   std::string fingerprint_;
   SpecialIds special_ids_;

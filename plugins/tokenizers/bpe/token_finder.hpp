@@ -25,6 +25,7 @@ class TokenFinder {
   /// the white space beside them where their flags say so. Special ones that are text hide others
   /// within them, as in the package tokenizers.
   void for_each(std::string_view text, SpecialTexts special, const Take& take) const;
+  bool empty() const { return tokens_.empty(); }
   /// Is one of the tokens special?
   bool has_special() const;
 

@@ -1,5 +1,6 @@
-"""Attention of 8 documents in a sample of 2,048, and of a window of 256, against all keys: forward
-and backward, in fp32 and bf16."""
+"""Attention of 8 documents in a sample of 2,048, and of a window of 256, against all keys; of
+samples of 512 that see both sides and are half padding, against full ones: forward and backward, in
+fp32 and bf16."""
 
 import csv
 import io
@@ -9,29 +10,38 @@ import processes
 
 from corpus.measuring import in_turns, output, say_ratio
 
-CASES = {"": None, "/documents": "0.25", "/window": "0.35"}
+LONG = {"2048": None, "2048/documents": "0.25", "2048/window": "0.35"}
+PADDED = {"512/full": None, "512/half": "0.4"}
 
 
 def bench(options, _):
+    compare_all(options, LONG)
+
+
+def bench_padding(options, _):
+    compare_all(options, PADDED)
+
+
+def compare_all(options, cases):
     threads = "1" if options.processor else "2"
     for dtype in ("fp32", "bf16"):
         os.environ |= {"TESSERA_BENCH_DTYPE": dtype, "TESSERA_BENCH_THREADS": threads}
         for operation in ("attention", "attention_backward"):
-            compare(options, f"{operation} {dtype}", operation)
+            compare(options, cases, f"{operation} {dtype}", operation)
 
 
-def compare(options, name, operation):
+def compare(options, cases, name, operation):
     def side(case):
         def run():
             table = output(processes.BUILD / "bench/ops_bench", "--benchmark_format=csv",
                            "--benchmark_min_time=0.3",
-                           f"--benchmark_filter=^{operation}/2048{case}$")
+                           f"--benchmark_filter=^{operation}/{case}$")
             row = list(csv.DictReader(io.StringIO(table)))[0]
             return float(row["cpu_time" if options.processor else "real_time"]) / 1e6
         return run
 
-    sides = {f"2048{case}": side(case) for case in CASES}
-    taken = in_turns(options, name, sides, "ms")
-    for case, goal in CASES.items():
+    taken = in_turns(options, name, {case: side(case) for case in cases}, "ms")
+    whole = next(iter(cases))
+    for case, goal in cases.items():
         if goal:
-            say_ratio(name, taken, f"2048{case}", "2048", goal)
+            say_ratio(name, taken, case, whole, goal)

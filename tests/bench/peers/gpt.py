@@ -9,10 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from loop import Shape, arguments, report, shape_of, train
+from loop import Shape, arguments, batches, report, shape_of, train
 
 
 class Attention(nn.Module):
+    causal = True
+
     def __init__(self, shape):
         super().__init__()
         self.heads = shape.heads
@@ -25,19 +27,21 @@ class Attention(nn.Module):
         qkv = self.qkv(x).view(batch, sequence, 3, self.heads, hidden // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(
-            query, key, value, dropout_p=self.dropout, is_causal=True
+            query, key, value, dropout_p=self.dropout, is_causal=self.causal
         )
         return self.out(y.transpose(1, 2).reshape(batch, sequence, hidden))
 
 
 class Mlp(nn.Module):
+    approximate = "tanh"
+
     def __init__(self, shape):
         super().__init__()
         self.up = nn.Linear(shape.hidden, 4 * shape.hidden)
         self.down = nn.Linear(4 * shape.hidden, shape.hidden)
 
     def forward(self, x):
-        return self.down(F.gelu(self.up(x), approximate="tanh"))
+        return self.down(F.gelu(self.up(x), approximate=self.approximate))
 
 
 class Block(nn.Module):
@@ -89,7 +93,7 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def main(model_class=Gpt, shape_class=Shape):
+def main(model_class=Gpt, shape_class=Shape, feed=batches):
     options = arguments(shape_class)
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -97,7 +101,7 @@ def main(model_class=Gpt, shape_class=Shape):
     with torch.device(options.device):  # initial values are made there
         model = model_class(shape)
     clip = lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0)
-    report(train(options, shape, model, list(model.parameters()), clip))
+    report(train(options, shape, model, list(model.parameters()), clip, feed))
 
 
 if __name__ == "__main__":

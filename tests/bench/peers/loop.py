@@ -1,7 +1,8 @@
 """What the PyTorch peers share: arguments, batches, the timed steps and the report.
 
 A model is handed over as `loss_of(tokens, targets)`, or as `accumulate(tokens, targets)` where the
-backward pass is its own affair; the rest of a step is alike.
+backward pass is its own affair; the rest of a step is alike. One that takes other tensors brings
+its own `batches`.
 """
 
 import argparse
@@ -83,24 +84,24 @@ def optimizer_of(parameters):
 def prepared(options, loss_of):
     """The loss under autocast, compiled, or as it is."""
 
-    def in_bf16(tokens, targets):
+    def in_bf16(*batch):
         with torch.autocast(options.device, torch.bfloat16):
-            return loss_of(tokens, targets)
+            return loss_of(*batch)
 
     chosen = in_bf16 if options.autocast else loss_of
     return torch.compile(chosen) if options.compile else chosen
 
 
-def train(options, shape, loss_of, parameters, clip):
+def train(options, shape, loss_of, parameters, clip, feed=batches):
     """Steps of a model whose loss is one tensor."""
     loss_of = prepared(options, loss_of)
 
-    def accumulate(tokens, targets):
-        loss = loss_of(tokens, targets)
+    def accumulate(*batch):
+        loss = loss_of(*batch)
         loss.backward()
         return loss
 
-    return timed_steps(options, shape, accumulate, parameters, clip)
+    return timed_steps(options, shape, accumulate, parameters, clip, feed)
 
 
 class HostTimes:
@@ -146,16 +147,15 @@ class GpuTimes:
                 "gpu_reserved_bytes": torch.cuda.max_memory_reserved()}
 
 
-def timed_steps(options, shape, accumulate, parameters, clip):
+def timed_steps(options, shape, accumulate, parameters, clip, feed=batches):
     """Runs warm-up and timed steps; returns the report of this process."""
     optimizer = optimizer_of(parameters)
-    feed = batches(options.data, shape, options.device)
+    coming = feed(options.data, shape, options.device)
     times = (GpuTimes if options.device == "cuda" else HostTimes)(options)
     losses = []
     for _ in range(options.warmup + options.steps):
         times.begin()
-        tokens, targets = next(feed)
-        loss = accumulate(tokens, targets)
+        loss = accumulate(*next(coming))
         clip(parameters)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

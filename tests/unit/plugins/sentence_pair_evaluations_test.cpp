@@ -83,6 +83,25 @@ TEST_F(SentencePairEvaluations, MnliHasTheAccuracyOfBothFiles) {
       ElementsAre("matched_pairs", "matched_accuracy"));
 }
 
+TEST_F(SentencePairEvaluations, YourOwnClassesHaveAnAccuracyAndEachItsRecall) {
+  std::string lines;
+  for (const char* label : {"up", "up", "up", "down"})
+    lines += R"({"text": "cat", "label": ")" + std::string(label) + "\"}\n";
+  files_.write("c.jsonl", lines);
+  const auto task = open("classes", key("c.jsonl") + "classes = [\"up\", \"down\", \"on\"]\n");
+  const EvaluationResults results =
+      task->evaluate_samples({{2, 1, 0}, {0, 0, 1}, {1, 1, 1}, {0, 3, 1}});
+  EXPECT_THAT(
+      names(results),
+      ElementsAre(
+          "texts", "accuracy", "up_texts", "up_recall", "down_texts", "down_recall", "on_texts"));
+  EXPECT_EQ(number(results, "accuracy"), 0.75);
+  EXPECT_EQ(number(results, "up_texts"), 3);
+  EXPECT_DOUBLE_EQ(number(results, "up_recall"), 2 / 3.0);
+  EXPECT_EQ(number(results, "down_recall"), 1);
+  EXPECT_EQ(number(results, "on_texts"), 0);
+}
+
 TEST_F(SentencePairEvaluations, AnEnsembleAveragesProbabilitiesOfClasses) {
   files_.write("m.tsv", mnli({"entailment"}));
   const auto task = open("mnli", key("m.tsv"));

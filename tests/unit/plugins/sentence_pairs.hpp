@@ -1,4 +1,6 @@
 #pragma once
+#include <gtest/gtest.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -80,5 +82,42 @@ inline std::map<std::string, std::vector<i64>> read_fields_of(const Dataset& dat
   }
   return all;
 }
+
+/// Datasets of tasks over such files. Skips where the build cannot tokenise.
+class TaskDatasets : public ::testing::Test {
+ protected:
+  explicit TaskDatasets(const std::string& words) : files_(words) {}
+  void SetUp() override {
+    if (!TaskFiles::can_tokenize()) GTEST_SKIP() << "this build has no wordpiece";
+  }
+  std::shared_ptr<Dataset> open(const std::string& type,
+                                const std::string& keys,
+                                i64 length = 8,
+                                u64 seed = 1,
+                                i64 vocabulary = 0) const {
+    DatasetArguments arguments{.sequence_length = length,
+                               .seed = seed,
+                               .tokenizer = files_.tokenizer(),
+                               .vocabulary = vocabulary};
+    return make_plugin<Dataset>(type, keys, arguments);
+  }
+  // Where validation shows the file in its order.
+  std::string both(const std::string& name, const std::string& text) const {
+    files_.write("other-" + name, text);
+    return key("other-" + name) + "validation_" + key(name, text);
+  }
+  std::string key(const std::string& name) const {
+    return "path = [\"" + files_.path(name) + "\"]\n";
+  }
+  std::string key(const std::string& name, const std::string& text) const {
+    files_.write(name, text);
+    return key(name);
+  }
+  std::string refused(const std::string& type, const std::string& keys, i64 length = 8) const {
+    return files_.plain(text_of<ConfigError>([&] { open(type, keys, length); }));
+  }
+
+  TaskFiles files_;
+};
 
 }  // namespace tessera

@@ -17,41 +17,12 @@ using ::testing::SizeIs;
 constexpr auto kTrain = SampleSet::train;
 constexpr auto kValidation = SampleSet::validation;
 
-class SentencePairs : public ::testing::Test {
+class SentencePairs : public TaskDatasets {
  protected:
-  void SetUp() override {
-    if (!TaskFiles::can_tokenize()) GTEST_SKIP() << "this build has no wordpiece";
-  }
-  std::shared_ptr<Dataset> open(const std::string& type,
-                                const std::string& keys,
-                                i64 length = 8,
-                                u64 seed = 1,
-                                i64 vocabulary = 0) const {
-    DatasetArguments arguments{.sequence_length = length,
-                               .seed = seed,
-                               .tokenizer = files_.tokenizer(),
-                               .vocabulary = vocabulary};
-    return make_plugin<Dataset>(type, keys, arguments);
-  }
-  // Where validation shows the file in its order.
-  std::string both(const std::string& name, const std::string& text) const {
-    files_.write("other-" + name, text);
-    return key("other-" + name) + "validation_" + key(name, text);
-  }
-  std::string key(const std::string& name) const {
-    return "path = [\"" + files_.path(name) + "\"]\n";
-  }
-  std::string key(const std::string& name, const std::string& text) const {
-    files_.write(name, text);
-    return key(name);
-  }
-  std::string refused(const std::string& type, const std::string& keys, i64 length = 8) const {
-    return files_.plain(text_of<ConfigError>([&] { open(type, keys, length); }));
-  }
-
   // un 5, ##aff 6, ##able 7, is 8, it 9, not 10, . 11, é 12, - 13, ( 14, ) 15, e 16, ab 17, ##c 18,
   // ᄒ 19, ##ᅡ 20, ##ᆫ 21
-  TaskFiles files_{"un ##aff ##able is it not . é - ( ) e ab ##c \u1112 ##\u1161 ##\u11AB"};
+  SentencePairs()
+      : TaskDatasets{"un ##aff ##able is it not . é - ( ) e ab ##c \u1112 ##\u1161 ##\u11AB"} {}
 };
 
 // --- mnli and qqp ---

@@ -2,6 +2,8 @@
 // tokenizers.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tessera/data.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
@@ -57,6 +59,33 @@ TEST_F(WordPieceTokenizer, LongestPiecesOfWords) {
             (Ids{1, 9}));  // a byte that is no UTF-8
   EXPECT_EQ(bert->encode(""), Ids{});
   EXPECT_EQ(bert->decode({5, 6, 7, 14, 9}), "unaffable, e");
+}
+
+// A token of changed text that is listed sends all texts through BERT's steps; without one, words
+// of ASCII are found directly.
+TEST_F(WordPieceTokenizer, TheDirectWayFindsTheWordsOfTheSteps) {
+  const std::vector<std::string> parts = {
+      "un",     "aff",  "able",   "e",      "E",      "$",      ",",      "[",
+      "MASK",   "]",    " ",      " ",      "\t",     "\r\n",   "\v",     "\f",
+      "\x01",   "\x7F", "\u00E9", "\u0301", "\u00A0", "\u2028", "\u6F22", "\u2014",
+      "\uFFFD", "\xFF", "\u0130", "I",      "9"};
+  std::mt19937 draws(3);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 3000; ++i) {
+    std::string& text = texts.emplace_back();
+    for (auto count = draws() % 12; count > 0; --count) text += parts[draws() % parts.size()];
+  }
+  for (const char* keys : {"", "lowercase = false\n"}) {
+    folder_.write("added_tokens.json", "{}");
+    const auto direct = open(keys, std::string(kVocabulary) + "<zq>\n");
+    folder_.write("added_tokens.json", R"({"<zq>": 15})");
+    const auto steps = open(keys, std::string(kVocabulary) + "<zq>\n");
+    for (const SpecialTexts special : {SpecialTexts::as_text, SpecialTexts::parsed}) {
+      for (const std::string& text : texts) {
+        ASSERT_EQ(direct->encode(text, special), steps->encode(text, special)) << text;
+      }
+    }
+  }
 }
 
 TEST_F(WordPieceTokenizer, AWordOfAHundredCharactersIsCut) {
