@@ -193,6 +193,8 @@ def measure_torch(row, options, data, *switches):
 
 
 def measure_tessera(row, options, _):
+    if row.is_bert():
+        bert_data.make()
     settings = {"device.threads": threads_of(row, options), "model.dropout": options.dropout,
                 **row.settings}
     take = lambda warmup, steps: processes.with_processor_seconds(
@@ -367,8 +369,6 @@ def main():
             options.mkl == "tuned", wants_megatron,
             transformers=any(row.peer == "bert_hugging_face.py" for row in rows))
     data = tessera_steps.training_data()
-    if any(row.is_bert() for row in rows):
-        bert_data.make()
 
     try:
         samples = run_rounds(options, rows, sides, data)
