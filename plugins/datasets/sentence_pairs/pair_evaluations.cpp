@@ -60,7 +60,7 @@ void QqpEvaluation::Config::describe(Schema<Config>& s) {
   s.field("data", &Config::data, "a file of QQP as GLUE has them, with labels: dev.tsv")
       .is_path()
       .required();
-  describe_bad_lines(s);
+  describe_bad_lines(s, {.measures = true});
 }
 
 QqpEvaluation::QqpEvaluation(const Config& config, EvaluationArguments& arguments)
