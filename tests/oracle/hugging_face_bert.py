@@ -303,6 +303,22 @@ def without_pooler(program, folder):
         raise Failed(f"what the files lacked comes back: {sorted(tensors)}")
 
 
+def sentence_transformer(program, folder):
+    """What such a folder has beside the model is told."""
+    source = saved(random_model(23, "BertModel", {}), folder / "vectors")
+    kind = "sentence_transformers.models."
+    (source / "modules.json").write_text(json.dumps(
+        [{"idx": i, "name": str(i), "path": path, "type": kind + name} for i, (path, name) in
+         enumerate([("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")])]))
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_max_tokens": True}))
+    said = convert(program, source, folder / "vectors_ours")
+    for part in ("1_Pooling is not read: its pooling_mode is max_tokens",
+                 "2_Normalize is not read: it scales vectors"):
+        if part not in said:
+            raise Failed(f"a folder of sentence-transformers: {said}")
+
+
 def refused(program, source, reason):
     try:
         said = convert(program, source, source.parent / "no")
@@ -346,6 +362,7 @@ def main():
             one_class(program, folder, seed, *case)
         older_files(program, Path(name))
         without_pooler(program, Path(name))
+        sentence_transformer(program, Path(name))
         refusals(program, Path(name))
 
 
