@@ -113,6 +113,7 @@ struct EvalOptions {
   std::vector<std::string> ensemble;  ///< further checkpoints, whose scores are averaged with its
   std::vector<std::string> seeds;     ///< further checkpoints, each measured by itself
   std::string test;                   ///< file that the median of these is measured on, too
+  std::string scores;                 ///< a new file, for what the head gives each sample
   std::vector<std::string> keys;      ///< of the evaluation: "--window", "1024"
   std::vector<std::string> path;      ///< more plugin folders
   std::vector<std::string> sets;      ///< "key=value", over the checkpoint's configuration

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "kernel/cli/eval_scores.hpp"
 #include "kernel/cli/text_printer.hpp"
 #include "kernel/train/run/loaded_model.hpp"
 #include "kernel/train/run/validations.hpp"
@@ -78,9 +79,17 @@ class Measuring {
     }
   }
   EvaluationResults measured(const StoredModel& model, const RunSetup& setup) const {
-    return with(model, setup, [](PlacedModel& placed, const EvaluationTask& task) {
-      return Validations(placed).measured(task);
+    return with(model, setup, [&](PlacedModel& placed, const EvaluationTask& task) {
+      if (options_.scores.empty()) return Validations(placed).measured(task);
+      return results_of(task, Validations(placed).scores(task));
     });
+  }
+  EvaluationResults results_of(const EvaluationTask& task, const SampleScores& scores) const {
+    EvaluationResults results = task.evaluate_samples(scores);
+    if (!options_.scores.empty() && identity_.rank == 0) {
+      write_scores(options_.scores, *task.samples(), scores);
+    }
+    return results;
   }
 
   // The mean of what the models say of each sample.
@@ -100,7 +109,7 @@ class Measuring {
     for (std::vector<float>& scores : sum) {
       for (float& score : scores) score /= models;
     }
-    return setup.evaluations.at(0).second->evaluate_samples(sum);
+    return results_of(*setup.evaluations.at(0).second, sum);
   }
   static void add(SampleScores& sum, const SampleScores& scores, const std::string& name) {
     const auto width = [](const SampleScores& of) { return of.empty() ? 0 : of[0].size(); };

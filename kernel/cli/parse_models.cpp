@@ -108,6 +108,10 @@ void add_eval(Program& program, int (*run)(const EvalOptions&)) {
           "--seeds", o->seeds, "further checkpoints: each is measured, and the median is named")
       ->expected(1, kMostOnAxis);
   add_path(command, "--test", o->test, "a file that the median of --seeds is measured on, too");
+  add_path(
+      command, "--scores", o->scores, "a new file, for what the head gives each sample (below)")
+      ->check(not_empty)
+      ->option_text("FILE");
   command->add_flag("--json", o->json, "print one object a model");
   add_plugin_folders(command, o->path);
   add_sets(command, o->sets);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -175,6 +176,52 @@ TEST_F(EvalModels, SeedsNameTheMedianAndTestIt) {
                    "unsure dev.tsv 0.25",
                    "sure dev.tsv 0.75",
                    "accuracy 0.25 unsure"}));
+}
+
+// By the data's lines; of an ensemble the means of probabilities.
+TEST_F(EvalModels, ScoresOfSamplesAreWritten) {
+  const auto scores = [&](const std::string& checkpoint, const std::string& file, Words more) {
+    more.insert(more.end(), {"--scores", file});
+    EXPECT_EQ(found(checkpoint, more).size(), 1U);
+    std::vector<std::vector<double>> of_samples;
+    std::istringstream lines(folder_.read(file));
+    for (std::string line; std::getline(lines, line);) {
+      const auto object = nlohmann::json::parse(line);
+      EXPECT_THAT(object.at("sample").get<std::string>(),
+                  ::testing::EndsWith(fmt::format("dev.tsv:{}", of_samples.size() + 2)));
+      of_samples.push_back(object.at("scores").get<std::vector<double>>());
+    }
+    return of_samples;
+  };
+  const auto one = scores("sure", "a.jsonl", {}), other = scores("unsure", "b.jsonl", {});
+  const auto mean = scores("sure", "c.jsonl", {"--ensemble", "unsure"});
+  const auto shared = scores("sure", "d.jsonl", {"--ranks", "2", "--ensemble", "unsure"});
+  const auto probability = [](const std::vector<double>& of) {
+    return 1 / (1 + std::exp(of[1] - of[0]));
+  };
+  ASSERT_EQ(one.size(), 4U);
+  ASSERT_EQ(mean.size(), 4U);
+  ASSERT_EQ(shared.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GT(one[i][0], one[i][1]);
+    EXPECT_LT(other[i][0], other[i][1]);
+    EXPECT_NEAR(mean[i][0], (probability(one[i]) + probability(other[i])) / 2, 1e-6);
+    EXPECT_NEAR(mean[i][0] + mean[i][1], 1, 1e-6);
+    EXPECT_NEAR(shared[i][0], mean[i][0], 1e-6);
+  }
+  const auto expect_refused = [&](const Words& more, const std::string& part) {
+    const ProcessResult result = eval("sure", more);
+    EXPECT_THAT(result, Exits(2, part));
+    EXPECT_THAT(result.out, IsEmpty());
+  };
+  expect_refused({"--scores", "a.jsonl"}, "a.jsonl: it is there already; name a new file");
+  expect_refused({"--scores", "no/a.jsonl"}, "there is no folder no");
+  expect_refused({"--scores", "e.jsonl", "--seeds", "unsure"}, "--seeds are several");
+  const Words embed = {"eval", "embed", "--checkpoint", "sure", "--data", "dev.tsv"};
+  Words words = embed;
+  words.insert(words.end(), {"--scores", "e.jsonl"});
+  EXPECT_THAT(run(words), Exits(2, "eval embed: it prints vectors; --scores has no place"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.at("e.jsonl")));
 }
 
 // Nothing is measured before.

@@ -148,6 +148,8 @@ TEST_F(Eval, SaysWhatIsWrong) {
   EXPECT_THAT(eval("perplexity", {"--window"}), Exits(2, "--window: its value is missing"));
   EXPECT_THAT(eval("perplexity", {"window"}), Exits(2, "--KEY VALUE"));
   EXPECT_THAT(eval("perplexity", {"--window", "100000"}), Exits(2, "window = 100000"));
+  EXPECT_THAT(eval("perplexity", {"--scores", run_.at("scores.jsonl")}),
+              Exits(2, "--scores: this evaluation is of texts, not of samples"));
   run_.folder.write("documents.jsonl", "{\"text\": \"a\"}\n{\"text\": 7}\n");
   for (const char* ranks : {"1", "2"}) {
     EXPECT_THAT(eval("perplexity", {"--ranks", ranks}),

@@ -2,7 +2,8 @@
 
 Every class of them with random weights: the same bits and keys there and back; the rows of all
 tokens as transformers computes them, of short texts and long ones, packed into samples, on one
-rank and cut over tensor, pipeline and context.
+rank and cut over tensor, pipeline and context; the logits of classes, choices and spans that
+`tessera eval --scores` writes for small files of their tasks.
 """
 
 import json
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig
 
 ROWS = 2e-5  # largest difference, where rows are of size 3: both sides are in FP32
+SCORES = 1e-5  # of logits of size 1 to 3
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [chr(97 + i) for i in range(26)]
 TOKENS = SPECIAL + LETTERS + [f"##{letter}" for letter in LETTERS]
@@ -144,6 +146,102 @@ def one_class(program, folder, seed, name, more, lacking, kept):
     body = model if name == "BertModel" else model.bert
     theirs = their_rows(body, [ids_of(text) for text in batch])
     compare_rows(program, folder / "ours", folder, batch, {name: theirs})
+    if name in HEADS:
+        HEADS[name](program, folder, model)
+
+
+def pair(a, b, length=POSITIONS):
+    """Token ids and types: [CLS] a [SEP] b [SEP], cut before the last one."""
+    (_, *of_a, sep), (_, *of_b, _) = ids_of(a), ids_of(b)
+    ids = [SPECIAL.index("[CLS]"), *of_a, sep, *of_b][:length - 1]
+    types = ([0] * (len(of_a) + 2) + [1] * len(of_b))[:length - 1]
+    return [*ids, sep], [*types, 1]
+
+
+def their_logits(model, pairs):
+    """Padded to one batch."""
+    longest = max(len(ids) for ids, _ in pairs)
+    padded = [[row + [0] * (longest - len(row)) for row in (ids, types, [1] * len(ids))]
+              for ids, types in pairs]
+    tokens, types, mask = torch.tensor(padded).unbind(1)
+    if isinstance(model, transformers.BertForMultipleChoice):
+        tokens, types, mask = (rows.view(-1, 4, longest) for rows in (tokens, types, mask))
+    with torch.no_grad():
+        return model(tokens, attention_mask=mask, token_type_ids=types)
+
+
+def compare_scores(program, folder, task, data, wanted, *keys):
+    """`wanted`: of each sample in the order of the data its logits, and nan where none may be."""
+    for number, (layout, words) in enumerate(LAYOUTS.items()):
+        file = folder / f"{task}{number}.jsonl"
+        tessera(program, "eval", task, "--checkpoint", folder / "ours", "--data", data, "--batch",
+                2, "--scores", file, *keys, *words)
+        found = torch.tensor([json.loads(line)["scores"] for line in
+                              file.read_text().splitlines()])
+        if found.shape != wanted.shape:
+            raise Failed(f"{task}: {tuple(found.shape)} scores, not {tuple(wanted.shape)}")
+        if not (found[wanted.isnan()] < -29_000).all():
+            raise Failed(f"{task}: an answer may be where none is")
+        check(f"scores of {task} ({layout})", float((found - wanted).nan_to_num().abs().max()),
+              SCORES)
+
+
+PAIRS = [("aq zk bcd", "mno p"), ("t", "uvw xyz a b c d e"), ("kl", "k l"),
+         ("abcdefgh ijk", "lmnopqrst uvwxyz abc"), ("abcd " * 7, "x")]  # the last two are cut
+
+
+def scores_of_classes(program, folder, model):
+    labels = ("entailment", "neutral", "contradiction")
+    rows = [f"0\t1\t2\tg\t4\t5\t6\t7\t{a}\t{b}\t{labels[i % 3]}\n"
+            for i, (a, b) in enumerate(PAIRS)]
+    (folder / "mnli.tsv").write_text("\t".join("abcdefghijk") + "\n" + "".join(rows))
+    wanted = their_logits(model, [pair(a, b) for a, b in PAIRS]).logits
+    compare_scores(program, folder, "mnli", folder / "mnli.tsv", wanted)
+
+
+def scores_of_choices(program, folder, model):
+    questions = [("ab _ c", ["d", "e f", "gh", "i"]), ("xy z", ["a", "bb", "cc d", "e"])]
+    article = "mn opq rst u v w"
+    (folder / "race").mkdir()
+    (folder / "race/1.txt").write_text(json.dumps({
+        "article": article, "questions": [question for question, _ in questions],
+        "options": [choices for _, choices in questions], "answers": ["B", "D"]}))
+    pairs = [pair(question.replace("_", choice) if "_" in question else f"{question} {choice}",
+                  article) for question, choices in questions for choice in choices]
+    compare_scores(program, folder, "race", folder / "race", their_logits(model, pairs).logits)
+
+
+def scores_of_spans(program, folder, model):
+    """The first context has two windows: of 18 tokens, and those from the eighth on."""
+    questions = [("ab c", "abc de fgh ijkl mno pqr st uvw"), ("x", "zy xw v")]
+    paragraphs = [{"context": context, "qas": [
+        {"id": question, "question": question,
+         "answers": [{"text": context[:3].strip(), "answer_start": 0}]}]}
+        for question, context in questions]
+    (folder / "squad.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    long, short = (ids_of(context)[1:-1] for _, context in questions)
+    room = POSITIONS - len(ids_of(questions[0][0])) - 1
+    if not room < len(long) <= 8 + room:
+        raise Failed("the first context has another number of windows")
+    sep = SPECIAL.index("[SEP]")
+    pairs, answerable = [], []
+    for (question, _), window in zip([questions[0], *questions], [long[:room], long[8:], short],
+                                     strict=True):
+        ids = ids_of(question)
+        pairs.append(([*ids, *window, sep], [0] * len(ids) + [1] * (len(window) + 1)))
+        answerable.append([0, *range(len(ids), len(ids) + len(window))])
+    out = their_logits(model, pairs)
+    wanted = torch.full((len(pairs), 2, POSITIONS), torch.nan)
+    for row, places in enumerate(answerable):
+        wanted[row, 0, places] = out.start_logits[row, places]
+        wanted[row, 1, places] = out.end_logits[row, places]
+    compare_scores(program, folder, "squad", folder / "squad.json", wanted.flatten(1),
+                   "--question", 8, "--stride", 8)
+
+
+HEADS = {"BertForSequenceClassification": scores_of_classes,
+         "BertForMultipleChoice": scores_of_choices,
+         "BertForQuestionAnswering": scores_of_spans}
 
 
 def names_in(text):
@@ -205,6 +303,22 @@ def without_pooler(program, folder):
         raise Failed(f"what the files lacked comes back: {sorted(tensors)}")
 
 
+def sentence_transformer(program, folder):
+    """What such a folder has beside the model is told."""
+    source = saved(random_model(23, "BertModel", {}), folder / "vectors")
+    kind = "sentence_transformers.models."
+    (source / "modules.json").write_text(json.dumps(
+        [{"idx": i, "name": str(i), "path": path, "type": kind + name} for i, (path, name) in
+         enumerate([("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")])]))
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_max_tokens": True}))
+    said = convert(program, source, folder / "vectors_ours")
+    for part in ("1_Pooling is not read: its pooling_mode is max_tokens",
+                 "2_Normalize is not read: it scales vectors"):
+        if part not in said:
+            raise Failed(f"a folder of sentence-transformers: {said}")
+
+
 def refused(program, source, reason):
     try:
         said = convert(program, source, source.parent / "no")
@@ -248,6 +362,7 @@ def main():
             one_class(program, folder, seed, *case)
         older_files(program, Path(name))
         without_pooler(program, Path(name))
+        sentence_transformer(program, Path(name))
         refusals(program, Path(name))
 
 

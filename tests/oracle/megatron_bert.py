@@ -150,6 +150,25 @@ def cases(prefixes):
            "samples": 300, "split": "100,0,0"}
 
 
+def without_weights(server, prefixes, folder):
+    """Neither side reads several files without weights: there, a mapping lacks its size."""
+    case = {**next(cases(prefixes)), "prefixes": prefixes, "weights": None, "name": "no weights"}
+    try:
+        their_sets(case, folder)
+    except TypeError as error:
+        if "build_mapping" not in str(error):
+            raise
+    else:
+        raise Failed("Megatron-Core reads files without weights now: compare them")
+    try:
+        our_sets(server, case)
+    except Failed as error:
+        if "3 files without weights" not in str(error):
+            raise
+    else:
+        raise Failed("files without weights have samples here, and none there")
+
+
 def corpora(folder):
     rng = random.Random(11)
     prefixes = []
@@ -191,6 +210,7 @@ def main():
             measure(server, folder)
         else:
             prefixes = corpora(folder)
+            without_weights(server, prefixes, folder)
             compared = [compare(server, case, folder) for case in cases(prefixes)]
             print(f"{sum(compared)} samples of {len(compared)} cases are Megatron-Core's")
         torch.distributed.destroy_process_group()

@@ -16,6 +16,7 @@
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "kernel/system/limits.hpp"
+#include "kernel/train/data/first_samples.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/effects.hpp"
@@ -139,6 +140,7 @@ Tried try_rank(const RunSetup& setup,
   all.unreached.begin(model.parts().parameter_list());
   try {
     step.run();
+    check_first_samples(setup, model.parts(), *rank.mesh);
   } catch (...) {
     rethrow_at({});
   }

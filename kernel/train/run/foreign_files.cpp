@@ -10,6 +10,7 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/train/run/token_ids.hpp"
+#include "kernel/train/run/unread_folders.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 #include "tessera/log.hpp"
@@ -153,6 +154,7 @@ void require_known_files(const fs::path& folder,
         quote(by.name));
   }
   if (!tensors.empty()) log_warning("{}: {} is not read", folder.string(), name_list(tensors));
+  tell_unread_folders(folder);
 }
 
 }  // namespace tessera

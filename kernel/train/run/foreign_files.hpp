@@ -17,7 +17,7 @@ std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder,
 
 /// Every file of the model's folder is read, harmless or refused: throws ConfigError naming one
 /// that is refused, and those that are not known. Warns of what is passed over although it matters:
-/// other tensors, settings of generation.
+/// other tensors, settings of generation, folders.
 void require_known_files(const std::filesystem::path& folder,
                          const ForeignModel& model,
                          const NamedConverter& converter,

@@ -45,15 +45,12 @@ class BertConverter final : public Converter {
   }
   // What sentence-transformers adds says how vectors of texts are made of the model's rows.
   bool do_harmless_file(std::string_view name) const override {
-    if (name == "modules.json") {
-      log_info("{} is not kept: tessera eval embed has --pooling, and scales no vector", name);
-      return true;
-    }
     if (name == "sentence_bert_config.json") {
       log_info("{} is not kept: texts are cut at batch.sequence_length", name);
       return true;
     }
-    return name == "config_sentence_transformers.json" || name == "data_config.json";
+    return name == "modules.json" ||  // convert tells what it lists
+           name == "config_sentence_transformers.json" || name == "data_config.json";
   }
   std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const override {
     return bert_tensors(theirs);

@@ -58,7 +58,7 @@ void BertDataset::Config::describe(Schema<Config>& s) {
        "tessera: sentences in an order of their own each epoch, and masks of their own each time, "
        "which are the same for any number of steps; megatron: the samples of Megatron-LM's "
        "BERTMaskedWordPieceDataset for run.steps and run.seed, so another number of steps is "
-       "another order")
+       "another order. Several files need weights with it")
       .one_of({"tessera", "megatron"});
   s.field("short_sequences",
           &Config::short_sequences,
@@ -133,6 +133,15 @@ void BertDataset::require_sentences() const {
 
 void BertDataset::put_in_order(SampleSet set, const DatasetArguments& arguments) {
   const TokenSets::Set& here = sets_.of(set);
+  // There, a file without a weight has no number of samples, and its mapping takes none.
+  if (megatron_ && here.parts.size() > 1 && here.weights.empty()) {
+    fail_config(
+        "{}: {} files without weights, which Megatron-Core's BERT dataset does not read, so "
+        "data.order = \"megatron\" has no samples for them: give a weight before each, or choose "
+        "order = \"tessera\"",
+        here.key,
+        here.parts.size());
+  }
   const auto gives = [&](const Part& part) {
     for (i64 i = part.items.begin; i < part.items.end; ++i) {
       if (use_of(part.file->index(), i) == DocumentUse::used) return true;

@@ -13,16 +13,18 @@ struct ChoiceKeys {
   i64 choices = 4, question = 128;
 };
 template <class C>
-void describe_choices(Schema<C>& s) {
+void describe_choices(Schema<C>& s, FromRun from = {}) {
   s.field("choices",
           &C::choices,
           "choices of a question, which share a sample: batch.sequence_length is a multiple of it")
       .from("model.head.choices")
       .at_least(2)
       .at_most(26);
-  s.field("question",
-          &C::question,
-          "most tokens of a question with a choice; what is beyond them is cut off")
+  s.field(
+       "question",
+       &C::question,
+       from.text("most tokens of a question with a choice; what is beyond them is cut off", "128"))
+      .from(from.path("data.question"))
       .at_least(1)
       .at_most(kMostPositions)
       .also("max_qa_length");

@@ -6,7 +6,7 @@ namespace tessera {
 
 void ClassesEvaluation::Config::describe(Schema<Config>& s) {
   s.field("data", &Config::data, "a JSONL file of texts with a class").is_path().required();
-  describe_labelled(s);
+  describe_labelled(s, {.measures = true});
 }
 
 ClassesEvaluation::ClassesEvaluation(const Config& config, EvaluationArguments& arguments)

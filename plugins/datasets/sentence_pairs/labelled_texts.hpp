@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pair_datasets.hpp"
+#include "tessera/io/written.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {
@@ -17,15 +18,20 @@ struct LabelledKeys {
   PairTask task() const;
 };
 template <class C>
-void describe_labelled(Schema<C>& s) {
+void describe_labelled(Schema<C>& s, FromRun from = {}) {
   s.field("classes",
           &C::classes,
           "what the label may be, a text or true, false or a number as the file writes it; their "
           "order is that of the head's scores, and as many are model.head.classes")
+      .from(from.path("data.classes"))
       .required();
-  s.field("text", &C::text, "the field that has the text");
-  s.field("second", &C::second, "the field that has a second text beside it; \"\": there is none");
-  s.field("label", &C::label, "the field that has the class");
+  const auto field = [&](const char* name, std::string C::*member, const char* doc) {
+    const std::string path = std::string("data.") + name;
+    s.field(name, member, from.text(doc, quote(C().*member))).from(from.path(path.c_str()));
+  };
+  field("text", &C::text, "the field that has the text");
+  field("second", &C::second, "the field that has a second text beside it; \"\": there is none");
+  field("label", &C::label, "the field that has the class");
 }
 
 /// Dataset `classes`.

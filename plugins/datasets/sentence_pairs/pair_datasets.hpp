@@ -10,11 +10,15 @@ struct BadLinesKey {
   BadRows bad_rows() const;
 };
 template <class C>
-void describe_bad_lines(Schema<C>& s) {
-  s.field("bad_lines",
-          &C::bad_lines,
-          "what becomes of a line that has another number of columns than the first, or an empty "
-          "question; Quora's own list has such. skip: it is left out, and counted")
+void describe_bad_lines(Schema<C>& s, FromRun from = {}) {
+  s.field(
+       "bad_lines",
+       &C::bad_lines,
+       from.text(
+           "what becomes of a line that has another number of columns than the first, or an empty "
+           "question; Quora's own list has such. skip: it is left out, and counted",
+           "error"))
+      .from(from.path("data.bad_lines"))
       .one_of({"error", "skip"});
 }
 

@@ -19,12 +19,16 @@ std::shared_ptr<const PairSamples> pairs_of(const PairTask& task,
 void ClassEvaluation::do_to_average(SampleScores& scores) const { to_probabilities(scores); }
 
 void MnliEvaluation::Config::describe(Schema<Config>& s) {
-  s.field("data", &Config::data, "a file of MNLI as GLUE has them, with labels: dev_matched.tsv")
+  s.field("data",
+          &Config::data,
+          "a file of MNLI as GLUE has them, with labels: dev_matched.tsv, or dev_mismatched.tsv "
+          "alone; its results are pairs and accuracy")
       .is_path()
       .required();
   s.field("mismatched",
           &Config::mismatched,
-          "a second such file, which is measured apart: dev_mismatched.tsv")
+          "a second such file, which is measured apart, dev_mismatched.tsv; its results are "
+          "mismatched_pairs and mismatched_accuracy")
       .is_path();
 }
 
@@ -40,13 +44,14 @@ EvaluationResults MnliEvaluation::do_evaluate_samples(const SampleScores& scores
   const std::vector<i64> found = likeliest_classes(scores);
   const std::vector<i64>& ends = samples_->ends();
   EvaluationResults results;
-  const char* const names[] = {"matched", "mismatched"};
+  // The names of the first file's results are the same with a second file and without.
+  const char* const prefixes[] = {"", "mismatched_"};
   for (std::size_t i = 0, begin = 0; i < ends.size(); ++i) {
     const std::size_t count = static_cast<std::size_t>(ends[i]) - begin;
     const std::span<const i64> own = std::span(found).subspan(begin, count);
     const std::span<const i64> labels = std::span(samples_->labels()).subspan(begin, count);
-    results.emplace_back(fmt::format("{}_pairs", names[i]), static_cast<i64>(count));
-    results.emplace_back(fmt::format("{}_accuracy", names[i]), accuracy(own, labels));
+    results.emplace_back(fmt::format("{}pairs", prefixes[i]), static_cast<i64>(count));
+    results.emplace_back(fmt::format("{}accuracy", prefixes[i]), accuracy(own, labels));
     begin += count;
   }
   return results;
@@ -56,7 +61,7 @@ void QqpEvaluation::Config::describe(Schema<Config>& s) {
   s.field("data", &Config::data, "a file of QQP as GLUE has them, with labels: dev.tsv")
       .is_path()
       .required();
-  describe_bad_lines(s);
+  describe_bad_lines(s, {.measures = true});
 }
 
 QqpEvaluation::QqpEvaluation(const Config& config, EvaluationArguments& arguments)

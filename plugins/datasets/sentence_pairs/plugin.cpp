@@ -21,7 +21,7 @@ TESSERA_PLUGIN(pair_tasks, "0.1.0", "Tasks that BERT is fine-tuned for") {
   registrar.add<Dataset, SquadDataset>(
       "squad",
       "Questions of SQuAD 1.1 or 2.0 whose answers are spans of a context, in windows of it.");
-  registrar.add<EvaluationTask, MnliEvaluation>("mnli", "accuracy, matched and mismatched");
+  registrar.add<EvaluationTask, MnliEvaluation>("mnli", "accuracy, of a mismatched file too");
   registrar.add<EvaluationTask, QqpEvaluation>("qqp", "accuracy, and F1 of duplicates");
   registrar.add<EvaluationTask, ClassesEvaluation>(
       "classes", "accuracy, and of each class which share of it is found");

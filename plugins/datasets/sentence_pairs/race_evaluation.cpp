@@ -10,7 +10,7 @@ void RaceEvaluation::Config::describe(Schema<Config>& s) {
           "a folder of RACE (dev, test), which has folders middle and high, or one of these")
       .is_path()
       .required();
-  describe_choices(s);
+  describe_choices(s, {.measures = true});
 }
 
 RaceEvaluation::RaceEvaluation(const Config& config, EvaluationArguments& arguments)

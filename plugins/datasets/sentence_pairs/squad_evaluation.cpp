@@ -38,7 +38,7 @@ void SquadEvaluation::Config::describe(Schema<Config>& s) {
           "\"is_impossible\"")
       .is_path()
       .required();
-  describe_spans(s);
+  describe_spans(s, {.measures = true});
   s.field("answer", &Config::answer, "most tokens of an answer")
       .at_least(1)
       .at_most(kMostPositions)

@@ -15,14 +15,20 @@ struct SpanKeys {
   i64 stride = 128, question = 64;
 };
 template <class C>
-void describe_spans(Schema<C>& s) {
-  s.field("stride",
-          &C::stride,
-          "tokens from a window of a long context to the next one; each window is a sample")
+void describe_spans(Schema<C>& s, FromRun from = {}) {
+  s.field(
+       "stride",
+       &C::stride,
+       from.text("tokens from a window of a long context to the next one; each window is a sample",
+                 "128"))
+      .from(from.path("data.stride"))
       .at_least(1)
       .at_most(kMostPositions)
       .also("doc_stride");
-  s.field("question", &C::question, "most tokens of a question; what is beyond them is cut off")
+  s.field("question",
+          &C::question,
+          from.text("most tokens of a question; what is beyond them is cut off", "64"))
+      .from(from.path("data.question"))
       .at_least(1)
       .at_most(kMostPositions)
       .also("max_query_length");

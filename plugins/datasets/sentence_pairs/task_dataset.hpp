@@ -39,6 +39,15 @@ void describe_paths(Schema<C>& s, const std::string& files) {
       .megatron("--valid-data");
 }
 
+/// Where an evaluation takes a key from, and what its text says of the default that it has without.
+struct FromRun {
+  bool measures = false;  ///< false: of a dataset, which has the key itself
+  std::string path(const char* key) const { return measures ? key : ""; }
+  std::string text(const std::string& doc, const std::string& initial) const {
+    return measures ? doc + "; " + initial + " where the run's [data] has no such key" : doc;
+  }
+};
+
 /// Samples of a task that a model is fine-tuned for. All of them are read when it is made, so its
 /// files may change afterwards. Training has a permutation of them each epoch, a pure function of
 /// seed and epoch; other sets have the order of the files.

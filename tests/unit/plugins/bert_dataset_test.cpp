@@ -378,6 +378,36 @@ TEST(BertDataset, BlendsByWeights) {
   }
 }
 
+std::string refused(const std::string& keys, const Open& with = {}) {
+  std::string error = text_of<ConfigError>([&] { open(keys, with); });
+  error.resize(error.find('\n'));  // who says so is the host's
+  return error;
+}
+
+// Megatron-Core's class has none there, so nothing could be its samples; for training or not.
+TEST(BertDataset, MegatronsOrderOfSeveralFilesNeedsWeights) {
+  const TestFolder folder;
+  for (const char* name : {"a", "b"}) {
+    write_sentences(folder.at(name), std::vector<std::vector<int>>(20, {3, 3}));
+  }
+  const std::string both = "[\"" + folder.at("a") + "\", \"" + folder.at("b") + "\"]\n";
+  const auto why = [](const std::string& key) {
+    return key +
+           ": 2 files without weights, which Megatron-Core's BERT dataset does not read, so "
+           "data.order = \"megatron\" has no samples for them: give a weight before each, or "
+           "choose "
+           "order = \"tessera\"";
+  };
+  for (const std::string& keys : {"path = " + both, "split = \"1,0,0\"\npath = " + both}) {
+    EXPECT_EQ(refused(keys + "order = \"megatron\"\n", {.samples = 10}), why("data.path"));
+    EXPECT_GT(open(keys)->size(kTrain), 0);
+  }
+  EXPECT_EQ(
+      refused(path_key(folder.at("a")) + "validation_path = " + both + "order = \"megatron\"\n",
+              {.samples = 10}),
+      why("data.validation_path"));
+}
+
 // A sentence is enough, whatever its length, and nothing is told of halves.
 TEST(BertDataset, WithoutPairsATextIsOne) {
   const TestFolder folder;
@@ -412,12 +442,6 @@ TEST(BertDataset, WithoutPairsATextIsOne) {
   write_sentences(folder.at("a"), {{}, {}});
   EXPECT_THAT(text_of<ConfigError>([&] { open(keys); }),
               HasSubstr("data.path: \"" + folder.at("a") + "\" has no sentence\n"));
-}
-
-std::string refused(const std::string& keys, const Open& with = {}) {
-  std::string error = text_of<ConfigError>([&] { open(keys, with); });
-  error.resize(error.find('\n'));  // who says so is the host's
-  return error;
 }
 
 TEST(BertDataset, RefusesWhatHasNoPairs) {
