@@ -89,6 +89,8 @@ void Checker::run() {
   settle_from();
   drop_keys_of_units();
   complete_paths();
+  tell_given();
+  find_written_slots();
   // Each search for the nearest key goes through all keys, and a report shows few.
   constexpr std::size_t kExplained = 100;
   std::ranges::stable_sort(unknown_, {}, [](const UnknownKey& one) { return place_of(one.at); });
@@ -229,6 +231,9 @@ void Checker::check_slot(const Slot& slot) {
   }
   --depth_;
   check_share(slot, eras.back());
+  if (slot.around.empty()) return;
+  slots_[slot.path] = {{slot.path, slot.around, slot.doc, "", {}},
+                       slot.defaults.empty() ? "" : slot.defaults.back().type};
 }
 
 bool Checker::check_type(const Slot& slot, const TypeEra& era) {
@@ -295,16 +300,16 @@ void Checker::check_field(const std::string& table,
                 false,
                 false,
                 nullptr,
-                spec.structural});
+                spec.structural,
+                false,
+                table,
+                spec.doc});
   } else if (spec.type == FieldType::tables) {
     check_tables(path, spec);
   } else if (spec.type == FieldType::variants) {
     check_variants(table, spec, eras);
   } else if (entry != nullptr && spec.given) {
-    problem(path,
-            entry->key,
-            fmt::format(
-                "[{}] \"{}\" is set by the component around it; remove it here", table, spec.name));
+    given_.push_back({table, &spec, entry->key, variant_});
   } else if (entry == nullptr || follows) {
     check_missing(path, spec);
   } else {
@@ -360,7 +365,11 @@ void Checker::check_variants(const std::string& table,
                   false,
                   false,
                   nullptr,
-                  slot->structural});
+                  slot->structural,
+                  false,
+                  table,
+                  slot->doc});
+      slots.variants.push_back(*variant_);
       variant_.reset();
     }
   }

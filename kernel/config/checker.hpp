@@ -40,6 +40,7 @@ class Checker {
   std::set<std::string> doubtful;  ///< Resolved::doubtful
   std::vector<std::string> notices;
   ConfigTree tree;
+  SlotTables slots;
 
  private:
   struct Slot {
@@ -49,6 +50,7 @@ class Checker {
     const std::vector<FieldSpec>* own = nullptr;  ///< further keys, of a root section
     bool structural = false;                      ///< FieldSpec::structural
     bool by_units = false;                        ///< RootSection::by_units
+    std::string around{}, doc{};                  ///< WrittenSlot; of a root section empty
   };
 
   void check_section(const RootSection& section);
@@ -80,6 +82,11 @@ class Checker {
                      const std::vector<const FieldSpec*>& fields,
                      const std::vector<TypeEra>& eras,
                      std::string_view kind);
+  /// Refuses a key that only the component around it sets, and says which key it sets it from.
+  void tell_given();
+  std::string giver(const FieldSpec& spec) const;
+  /// Fills `slots`.
+  void find_written_slots();
   /// Drops a key that only an earlier type of this table declared. Returns false for any other.
   bool drop(const std::string& path, const std::vector<TypeEra>& eras);
 
@@ -133,10 +140,20 @@ class Checker {
   std::map<std::string, std::string> taken_from_;                  ///< keys, by `from`
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
   mutable std::optional<KeyNames> names_;
-  struct Variant {
-    std::string path, base;
-  };
+  using Variant = SlotTables::Variant;
   std::optional<Variant> variant_;  ///< that is being checked
+  struct GivenKey {
+    std::string table;
+    const FieldSpec* spec;
+    Origin at;
+    std::optional<Variant> variant;
+  };
+  std::vector<GivenKey> given_;  ///< that are written
+  struct SlotAt {
+    WrittenSlot slot;
+    std::string initial;  ///< its default type
+  };
+  std::map<std::string, SlotAt, std::less<>> slots_;  ///< by path: all that are no sections
   int depth_ = 0;
 };
 

@@ -104,6 +104,7 @@ CheckResult check(const Config& config, const Catalog& catalog) {
   CheckResult out;
   out.problems = std::move(checker.problems);
   out.resolved.notices = std::move(checker.notices);
+  out.resolved.slots = std::move(checker.slots);
   out.resolved.run = RunReader(checker.tree, checker.doubtful).read();
   out.resolved.doubtful = std::move(checker.doubtful);
   out.resolved.tree = std::make_shared<const ConfigTree>(std::move(checker.tree));

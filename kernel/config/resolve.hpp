@@ -9,6 +9,7 @@
 #include "kernel/config/catalog.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/config/run_config.hpp"
+#include "kernel/config/slot_tables.hpp"
 
 namespace tessera {
 
@@ -37,6 +38,8 @@ struct Resolved {
   /// Set for a checkpoint's own configuration: the model that it claims is built no further than
   /// the checkpoint's tensors could be its parameters.
   std::optional<StoredParameters> stored = {};
+  /// Slots that the configuration speaks of.
+  SlotTables slots = {};
   /// The table at `path`, to make a component from; valid on its own.
   std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }
 };

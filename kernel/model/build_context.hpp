@@ -19,6 +19,8 @@ class ComponentMaker {
                                      const std::string& path,
                                      const Given& given,
                                      void* arguments) = 0;
+  /// Whether a component was made from the table at `path`.
+  virtual bool made(const std::string& path) const = 0;
   /// "configs/x.toml:12:3" of a key of the table at `path`.
   virtual std::string origin(const std::string& path, std::string_view key) const = 0;
   /// `run.toml:12:3: [model.block.mlp] type = "moe"`, for errors.

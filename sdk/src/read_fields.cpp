@@ -23,10 +23,13 @@ struct Source {
 Source source_of(const FieldSpec& spec, const ConfigNode& node, const Given& given) {
   if (const Value* own = node.find(spec.name)) {
     if (spec.given) {
-      fail_config("{}: [{}] \"{}\" is set by the component around it; remove it",
-                  node.origin(spec.name),
-                  node.path(),
-                  spec.name);
+      const bool from = !spec.from.empty() && node.absolute(spec.from) != nullptr;
+      fail_config(
+          "{}: [{}] \"{}\" is set by {}",
+          node.origin(spec.name),
+          node.path(),
+          spec.name,
+          from ? fmt::format("{}; set that one", spec.from) : "the component around it; remove it");
     }
     return {own, node.origin(spec.name)};
   }

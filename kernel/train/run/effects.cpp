@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernel/train/data/sample_reader.hpp"
+#include "kernel/train/run/unbuilt_tables.hpp"
 #include "kernel/train/run/unused_keys.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
@@ -110,6 +111,7 @@ void check_effects(const RunSetup& setup, const Effects& use, ProblemList& probl
     });
   };
   check_unused_keys(setup, problems);
+  check_unbuilt_tables(setup, problems);
   check([&] { check_recompute(setup, use.blocks); });
   check([&] { setup.graphs->check(use.blocks); });
   check([&] { check_experts(setup, use.experts); });

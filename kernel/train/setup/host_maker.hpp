@@ -1,5 +1,7 @@
 #pragma once
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +26,11 @@ class HostMaker final : public ComponentMaker {
                              const Given& given,
                              void* arguments) override {
     try {
-      return host_.make(kind, type, *make_node(tree_, path), given, arguments);
+      std::shared_ptr<void> component =
+          host_.make(kind, type, *make_node(tree_, path), given, arguments);
+      const std::lock_guard lock(mutex_);
+      if (!made_.contains(path)) made_.insert(path);
+      return component;
     } catch (const ConfigError& error) {
       // A component names its key, "data.path: …"; where that was written is known here.
       const std::string_view text = error.text();
@@ -32,6 +38,10 @@ class HostMaker final : public ComponentMaker {
       if (!named.starts_with(path + ".") || named.find(' ') != named.npos) throw;
       rethrow_with(ErrorFrame::Kind::place, origin(path, named.substr(path.size() + 1)));
     }
+  }
+  bool made(const std::string& path) const override {
+    const std::lock_guard lock(mutex_);
+    return made_.contains(path);
   }
   std::string origin(const std::string& path, std::string_view key) const override {
     return make_node(tree_, path)->origin(key);
@@ -44,6 +54,8 @@ class HostMaker final : public ComponentMaker {
  private:
   const PluginHost& host_;
   std::shared_ptr<const ConfigTree> tree_;
+  mutable std::mutex mutex_;  // ranks may be threads
+  std::set<std::string, std::less<>> made_;
 };
 
 }  // namespace tessera

@@ -485,6 +485,7 @@ RunSetup derive_setup(const Resolved& config,
   RunSetup setup;
   setup.config = &config.run;
   setup.tree = config.tree;
+  setup.slots = config.slots;
   setup.stored = config.stored;
   setup.resolve = [&plugins](const std::string& text) {
     return tessera::resolve(Config::stored(text, "the checkpoint"), plugins);

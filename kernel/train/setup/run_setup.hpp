@@ -23,6 +23,7 @@ namespace tessera {
 struct RunSetup {
   const RunConfig* config = nullptr;       ///< outlives the setup
   std::shared_ptr<const ConfigTree> tree;  ///< of the same
+  SlotTables slots;                        ///< of the same
   std::optional<StoredParameters> stored;  ///< of the same
   /// Resolves another run's configuration, which a checkpoint has as text, with the plugins of this
   /// run. Throws ConfigError where these do not take it.

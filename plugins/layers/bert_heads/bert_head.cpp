@@ -29,8 +29,10 @@ void BertHead::Config::describe(Schema<Config>& s) {
       .from("data.pairs");
   s.slot("dense", &Config::dense, "before GELU, norm and logits");
   s.slot("dense_norm", &Config::dense_norm, "normalisation before the logits");
-  s.slot("pooler", &Config::pooler, "of the first row, before tanh");
-  s.slot("sentence_order", &Config::sentence_order, "from the pooled row to two classes");
+  s.slot("pooler", &Config::pooler, "of the first row, before tanh; with pairs only");
+  s.slot("sentence_order",
+         &Config::sentence_order,
+         "from the pooled row to two classes; with pairs only");
 }
 
 BertHead::BertHead(const Config& config, BuildContext& build)

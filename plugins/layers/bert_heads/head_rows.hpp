@@ -21,7 +21,9 @@ struct HeadKeys {
     model_fields::vocabulary(s);  // given to every head
     model_fields::norm_order(s);
     model_fields::init_std(s);
-    s.slot("norm", &HeadKeys::norm, "normalisation after the last block, of order = \"pre\" only")
+    s.slot("norm",
+           &HeadKeys::norm,
+           "normalisation after the last block, with model.order = \"pre\" only")
         .megatron("--normalization");
   }
 };

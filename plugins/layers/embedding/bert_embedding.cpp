@@ -18,7 +18,7 @@ void BertEmbedding::Config::describe(Schema<Config>& s) {
   model_fields::norm_order(s);
   model_fields::dropout(s, "of the sum of the embeddings").megatron("--hidden-dropout");
   model_fields::init_std(s, "standard deviation of the initial tables");
-  s.slot("norm", &Config::norm, "normalisation of the sum, of order = \"post\" only")
+  s.slot("norm", &Config::norm, "normalisation of the sum, with model.order = \"post\" only")
       .megatron("--normalization");
 }
 

@@ -38,7 +38,7 @@ struct Sample {
   Auto<double> weight;
   Component<Thing> slot{"plain"};
   std::map<std::string, Part> parts;
-  i64 handed = 0;
+  i64 handed = 0, carried = 0;
   i64 upward = 0;
   i64 needed = 0;
 
@@ -56,6 +56,7 @@ struct Sample {
     s.slot("slot", &Sample::slot, "");
     s.tables("parts", &Sample::parts, "");
     s.field("handed", &Sample::handed, "").given();
+    s.field("carried", &Sample::carried, "").given().from("model.hidden");
     s.field("upward", &Sample::upward, "").from("model.hidden");
     s.field("needed", &Sample::needed, "how many").required();
   }
@@ -240,6 +241,10 @@ TEST(ReadFields, ErrorsNamePlaceAndKey) {
             "[s] \"needed\" is missing: how many; expected integer");
   EXPECT_EQ(error_of([] { read("[s]\nneeded = 1\nhanded = 2"); }),
             "s.toml:3:10: [s] \"handed\" is set by the component around it; remove it");
+  EXPECT_EQ(error_of([] { read("[s]\nneeded = 1\ncarried = 2\n[model]\nhidden = 4"); }),
+            "s.toml:3:11: [s] \"carried\" is set by model.hidden; set that one");
+  EXPECT_EQ(error_of([] { read("[s]\nneeded = 1\ncarried = 2"); }),
+            "s.toml:3:11: [s] \"carried\" is set by the component around it; remove it");
   EXPECT_EQ(error_of([] {
               read("[s]\nneeded = 1", {{"rate", 3}});
             }),
