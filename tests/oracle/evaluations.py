@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from hugging_face import Failed, tessera
+from hugging_face import Failed, one_thread, tessera
 from hugging_face_llama import POSITIONS, random_model
 
 TOLERANCE = 1e-5  # of sums: both sides are in FP32
@@ -101,6 +101,7 @@ def write_data(folder):
 
 
 def main():
+    one_thread()
     program = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -22,7 +22,7 @@ from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: E402
 
-from hugging_face import Failed, tessera  # noqa: E402
+from hugging_face import Failed, one_thread, tessera  # noqa: E402
 from hugging_face_llama import POSITIONS, random_model  # noqa: E402
 
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -121,6 +121,7 @@ def of_texts(model, texts):
 
 
 def main():
+    one_thread()
     program = Path(sys.argv[1])
     chance = random.Random(5)
     docs = list(questions(chance))

@@ -31,6 +31,11 @@ class Failed(Exception):
     pass
 
 
+def one_thread():
+    """For models as small as these: several threads would wait for each other, busily."""
+    torch.set_num_threads(1)
+
+
 def tessera(program, *words):
     result = subprocess.run(
         [str(program), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -224,6 +229,7 @@ def refusals(program, folder):
 
 
 def main():
+    one_thread()
     program = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         for seed, settings in enumerate(

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hugging_face import Failed, check, same_bits, tessera
+from hugging_face import Failed, check, one_thread, same_bits, tessera
 
 import torch
 import transformers
@@ -240,6 +240,7 @@ def refusals(program, folder):
 
 
 def main():
+    one_thread()
     program = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         for seed, case in enumerate(CLASSES):

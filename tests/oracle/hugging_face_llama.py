@@ -11,7 +11,16 @@ from pathlib import Path
 
 from adamw_steps import compare_steps
 from exact import compare_exactly
-from hugging_face import Failed, compare_logits, one_model, same_bits, same_function, tessera, words
+from hugging_face import (
+    Failed,
+    compare_logits,
+    one_model,
+    one_thread,
+    same_bits,
+    same_function,
+    tessera,
+    words,
+)
 
 import torch
 from transformers import (
@@ -303,6 +312,7 @@ def refusals(program, folder):
 
 
 def main():
+    one_thread()
     program = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         for family in sorted(FAMILIES):
