@@ -94,16 +94,6 @@ PLAIN_SETTINGS = {"model.embedding.learned_positions": True,
                   "model.block.norm.type": "layernorm", "model.head.norm.type": "layernorm",
                   "model.block.attention.rotary.type": "none",
                   "model.block.mlp.type": "mlp", "model.block.mlp.ffn": 3 * LLAMA["ffn"] // 2}
-def bert(sequence, batch, bf16=False):
-    """The rest of a row of BERT: Tessera's settings, the peer's shape."""
-    settings = {"model.type": "bert", "model.order": "post", "model.vocab": bert_data.TOKENS,
-                "model.block.mlp.activation": "gelu_erf", "batch.sequence_length": sequence,
-                "batch.global": batch, "batch.micro": batch, **bert_data.SETTINGS,
-                **(BF16 if bf16 else {})}
-    shape = {"sequence": sequence, "batch": batch, "vocabulary": bert_data.TOKENS}
-    return settings, shape, bert_data.TOKENS, bf16
-
-
 EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
 EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
                    **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
@@ -114,6 +104,18 @@ FORCED_LOADS = BUILD / "bench/plugins"
 FORCED = {"plugins.path": f'["{FORCED_LOADS}"]',
           "model.block.mlp.router.type": "forced_loads"}
 TO_ALL, TO_TWO = ({**FORCED, "model.block.mlp.router.loads": load} for load in ("balanced", "hot"))
+
+
+def bert(sequence, batch, bf16=False):
+    """The rest of a row of BERT: Tessera's settings, the peer's shape."""
+    settings = {"model.type": "bert", "model.order": "post", "model.vocab": bert_data.TOKENS,
+                "model.block.mlp.activation": "gelu_erf", "batch.sequence_length": sequence,
+                "batch.global": batch, "batch.micro": batch, **bert_data.SETTINGS,
+                **(BF16 if bf16 else {})}
+    shape = {"sequence": sequence, "batch": batch, "vocabulary": bert_data.TOKENS}
+    return settings, shape, bert_data.TOKENS, bf16
+
+
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",

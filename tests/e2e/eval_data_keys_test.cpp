@@ -70,6 +70,29 @@ class EvalDataKeys : public ::testing::Test {
   TestFolder folder_;
 };
 
+TEST_F(EvalDataKeys, ClassesAreTheRuns) {
+  folder_.write("c.jsonl",
+                R"({"body": "the king", "of": "day"})"
+                "\n"
+                R"({"body": "the queen", "of": "night"})");
+  train("classes",
+        "[model.head]\ntype = \"classification_head\"\nclasses = 2\n"
+        "[data]\ntype = \"classes\"\npath = [\"c.jsonl\"]\nclasses = [\"night\", \"day\"]\n"
+        "text = \"body\"\nlabel = \"of\"\n");
+  EXPECT_EQ(std::ranges::count(scores("classes", "c.jsonl", {}), '\n'), 2);
+  EXPECT_THAT(run({"eval",
+                   "classes",
+                   "--checkpoint",
+                   "classes",
+                   "--data",
+                   "c.jsonl",
+                   "--classes",
+                   "[\"day\", \"night\"]"}),
+              Exits(2,
+                    "classes: day, night; the head's scores are those of the run's data.classes: "
+                    "night, day"));
+}
+
 // A question of 6 tokens that is cut after 3, so that windows have 10 of the 14 tokens.
 TEST_F(EvalDataKeys, SquadsAreTheRuns) {
   const std::string context = "the king is the queen day is night the queen is the king ?";

@@ -1,7 +1,9 @@
 // The scripts of examples/; run_plugins.sh is a part of author_test.cpp.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "program_support.hpp"
@@ -53,25 +55,61 @@ TEST(Examples, ATextOfPlaysIsReadyForBert) {
                                          TESSERA_SOURCE_DIR "/examples/bert_text.sh",
                                          folder.at("bert"),
                                          testing::tessera_program()};
-  ASSERT_THAT(run_process(make), Exits(0));
+  ASSERT_EQ(run_process(make).exit_code, 0);
   EXPECT_THAT(folder.read("bert/vocab.txt"), ::testing::HasSubstr("\nspeak\ncharge\n"));
   const std::string config = TESSERA_SOURCE_DIR "/configs/bert_tiny.toml";
   const std::string data = "data.path=[\"" + folder.at("bert/plays") + "\"]";
-  EXPECT_THAT(run_process({testing::tessera_program(),
-                           "train",
-                           config,
-                           "--set",
-                           data,
-                           "--set",
-                           "tokenizer.path=" + folder.at("bert/vocab.txt"),
-                           "--set",
-                           "run.out=" + folder.at("run"),
-                           "--set",
-                           "run.steps=2",
-                           "--set",
-                           "lr.warmup_steps=1"}),
-              Exits(0));
+  const ProcessResult trained = run_process({testing::tessera_program(),
+                                             "train",
+                                             config,
+                                             "--set",
+                                             data,
+                                             "--set",
+                                             "tokenizer.path=" + folder.at("bert/vocab.txt"),
+                                             "--set",
+                                             "run.out=" + folder.at("run"),
+                                             "--set",
+                                             "run.steps=2",
+                                             "--set",
+                                             "lr.warmup_steps=1",
+                                             "--set",
+                                             "validation.every_steps=0"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(run_process(make).out, ::testing::HasSubstr("plays.idx is there"));
+}
+
+TEST(Examples, PiecesOfADocumentAreForTrainingOrForMeasuring) {
+  const testing::TestFolder folder;
+  std::vector<std::string> make = {TESSERA_SOURCE_DIR "/examples/corpus/sources.py",
+                                   "--pieces",
+                                   "40",
+                                   folder.at("train.jsonl"),
+                                   folder.at("test.jsonl")};
+  for (const std::string source : {"one", "two"}) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) {
+      std::string text;
+      for (int word = 0; word < 80; ++word) text += fmt::format("{}x{} word ", source, i);
+      lines += "{\"text\": \"" + text + "\"}\n";
+    }
+    make.push_back(folder.write(source + ".jsonl", lines));
+  }
+  const ProcessResult made = run_process(make);
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  std::set<std::string> documents[2], labels[2];
+  for (const int test : {0, 1}) {
+    std::istringstream lines(folder.read(test == 0 ? "train.jsonl" : "test.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t at = std::string_view("{\"text\": \"").size();
+      documents[test].insert(line.substr(at, line.find(' ', at) - at));
+      labels[test].insert(line.substr(line.find("\"label\"")));
+    }
+    EXPECT_EQ(labels[test].size(), 2U);
+    EXPECT_GT(documents[test].size(), 4U);
+  }
+  for (const std::string& document : documents[1]) {
+    EXPECT_FALSE(documents[0].contains(document)) << document;
+  }
 }
 
 // In the place of the program, a script that writes what each command would.

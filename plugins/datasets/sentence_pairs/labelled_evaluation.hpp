@@ -13,6 +13,7 @@ class ClassesEvaluation final : public ClassEvaluation {
  public:
   struct Config : LabelledKeys {
     std::string data;
+    std::vector<std::string> run_classes;
     static void describe(Schema<Config>& s);
   };
   ClassesEvaluation(const Config& config, EvaluationArguments& arguments);

@@ -25,8 +25,13 @@ std::string text_of(const Json& object, const std::string& field, const std::str
 i64 class_of(const Json& object, const LabelledKeys& keys, const std::string& where) {
   const auto found = object.find(keys.label);
   if (found == object.end()) fail_config("{}: no field {}", where, quote(keys.label));
-  const std::string written =
-      found->is_string() ? found->get<std::string>() : written_plain(found->dump());
+  if (!found->is_string() && !found->is_boolean() && !found->is_number_integer()) {
+    fail_config("{}: {} is {}, which is no class: a class is a text, true, false or a whole number",
+                where,
+                quote(keys.label),
+                written_plain(found->dump()));
+  }
+  const std::string written = found->is_string() ? found->get<std::string>() : found->dump();
   const auto at = std::ranges::find(keys.classes, written);
   if (at == keys.classes.end()) {
     fail_config("{}: {} is {}, which is none of classes: {}",
@@ -49,12 +54,17 @@ void read_labelled(const DataFile& file, const LabelledKeys& keys, const TakePai
 
 }  // namespace
 
-PairTask LabelledKeys::task() const {
-  if (classes.size() < 2) fail_config("classes: give two or more");
+PairTask LabelledKeys::task(std::string_view key) const {
+  const auto count = static_cast<i64>(classes.size());
+  if (count < 2) fail_config("{}: give two or more", key);
   for (auto at = classes.begin(); at != classes.end(); ++at) {
+    if (at->empty()) fail_config("{}: one has no name", key);
     if (std::find(classes.begin(), at, *at) != at) {
-      fail_config("classes: {} is named twice", quote(*at));
+      fail_config("{}: {} is named twice", key, quote(*at));
     }
+  }
+  if (head_classes > 0 && head_classes != count) {
+    fail_config("{}: there are {}, and model.head.classes = {}", key, count, head_classes);
   }
   std::string meaning;  // the same file has other samples with other keys
   for (const std::string& name : classes) meaning += fmt::format(" {} {}", name.size(), name);
@@ -65,7 +75,6 @@ PairTask LabelledKeys::task() const {
           .read = [keys = *this](const DataFile& file,
                                  BadRows&,
                                  const TakePair& take) { read_labelled(file, keys, take); },
-          .classes = static_cast<i64>(classes.size()),
           .pairs = !second.empty(),
           .keys = meaning};
 }
@@ -76,6 +85,9 @@ void ClassesDataset::Config::describe(Schema<Config>& s) {
 }
 
 ClassesDataset::ClassesDataset(const Config& config, DatasetArguments& arguments)
-    : TaskDataset("classes", config, arguments.seed, pair_reader(config.task(), arguments, {})) {}
+    : TaskDataset("classes",
+                  config,
+                  arguments.seed,
+                  pair_reader(config.task("data.classes"), arguments, {})) {}
 
 }  // namespace tessera

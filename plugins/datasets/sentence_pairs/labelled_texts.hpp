@@ -13,25 +13,32 @@ namespace tessera {
 struct LabelledKeys {
   std::vector<std::string> classes;
   std::string text = "text", second, label = "label";
+  i64 head_classes = 0;  ///< 0: not known
 
-  /// Throws ConfigError for fewer than two classes, and one that is named twice.
-  PairTask task() const;
+  /// Throws ConfigError, which begins with `key`, for fewer than two classes, one that is empty or
+  /// named twice, and where the head has another number of them.
+  PairTask task(std::string_view key) const;
 };
 template <class C>
 void describe_labelled(Schema<C>& s, FromRun from = {}) {
   s.field("classes",
           &C::classes,
-          "what the label may be, a text or true, false or a number as the file writes it; their "
-          "order is that of the head's scores, and as many are model.head.classes")
+          "what the label may be: a text, or true, false or a whole number; in the order of the "
+          "head's scores")
       .from(from.path("data.classes"))
       .required();
   const auto field = [&](const char* name, std::string C::*member, const char* doc) {
-    const std::string path = std::string("data.") + name;
-    s.field(name, member, from.text(doc, quote(C().*member))).from(from.path(path.c_str()));
+    const std::string path = std::string("data.") + name, initial = C().*member;
+    s.field(name, member, initial.empty() ? doc : from.text(doc, quote(initial)))
+        .from(from.path(path.c_str()));
   };
   field("text", &C::text, "the field that has the text");
-  field("second", &C::second, "the field that has a second text beside it; \"\": there is none");
+  field("second", &C::second, "the field that has a second text beside it; empty: there is none");
   field("label", &C::label, "the field that has the class");
+  s.field("head_classes", &C::head_classes, "how many classes the model's head tells apart; 0: any")
+      .from("model.head.classes")
+      .at_least(0)
+      .at_most(kMostFeatures);
 }
 
 /// Dataset `classes`.

@@ -11,19 +11,17 @@ namespace tessera {
 namespace {
 
 // A task of GLUE's, whose files are texts with their names.
-PairTask task_of(std::string name, decltype(for_each_mnli)& read, i64 classes) {
+PairTask task_of(std::string name, decltype(for_each_mnli)& read) {
   return {.name = std::move(name),
-          .read =
-              [&read](const DataFile& file, BadRows& bad, const TakePair& take) {
-                read(file.text(), written_path(file.path()), bad, take);
-              },
-          .classes = classes};
+          .read = [&read](const DataFile& file, BadRows& bad, const TakePair& take) {
+            read(file.text(), written_path(file.path()), bad, take);
+          }};
 }
 
 }  // namespace
 
-PairTask mnli_task() { return task_of("mnli", for_each_mnli, kMnliClasses); }
-PairTask qqp_task() { return task_of("qqp", for_each_qqp, kQqpClasses); }
+PairTask mnli_task() { return task_of("mnli", for_each_mnli); }
+PairTask qqp_task() { return task_of("qqp", for_each_qqp); }
 
 PairSamples::PairSamples(const PairTask& task,
                          const std::vector<std::string>& paths,

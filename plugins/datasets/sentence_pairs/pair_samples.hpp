@@ -11,11 +11,10 @@
 
 namespace tessera {
 
-/// A task of sentence pairs: how its files are read, and how many classes it has.
+/// A task of sentence pairs, and how its files are read.
 struct PairTask {
   std::string name;
   std::function<void(const DataFile& file, BadRows& bad, const TakePair& take)> read;
-  i64 classes = 0;
   bool pairs = true;      ///< false: a text has none beside it
   std::string keys = {};  ///< what else decides its samples
 };

@@ -9,9 +9,10 @@
 
 namespace tessera {
 
-/// BERT's words of a text, found in one pass where the text is ASCII: its steps take a hundred
-/// times as long. None of the steps looks across a space, a tab or the end of a line, so what
-/// stands between two of these is either ASCII without control characters, or left to the steps.
+/// BERT's words of a text, found in one pass where the text is ASCII: the steps of its normalizer
+/// take many times as long. None of the steps looks across a space, a tab or the end of a line, so
+/// what stands between two of these is either ASCII without control characters, or left to the
+/// steps.
 class BertWords {
  public:
   /// None unless the file's tokens are WordPiece of BERT's steps.
@@ -31,7 +32,7 @@ class BertWords {
 
   explicit BertWords(bool lowercase);
   Kind kind(char c) const { return kinds_[static_cast<unsigned char>(c)]; }
-  // What is up to the next space; `written` becomes it, as the vocabulary has it.
+  // Finds where the next space is; `written` becomes what is before it, as the vocabulary has it.
   Chunk chunk(std::string_view text, std::size_t begin, std::string& written) const;
 
   std::array<Kind, 256> kinds_{};

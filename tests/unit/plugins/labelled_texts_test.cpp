@@ -68,8 +68,17 @@ TEST_F(LabelledTexts, LinesAndClassesThatAreWrong) {
   EXPECT_EQ(wrong(R"({"label": 7})"), "c.jsonl:1: no field \"text\"");
   EXPECT_EQ(wrong(R"({"label": 7, "text": "it"})", kClasses + "second = \"b\"\n"),
             "c.jsonl:1: no field \"b\"");
-  EXPECT_EQ(wrong("", "classes = [\"a\"]\n"), "classes: give two or more");
-  EXPECT_EQ(wrong("", "classes = [\"a\", \"b\", \"a\"]\n"), "classes: \"a\" is named twice");
+  EXPECT_EQ(wrong(R"({"text": "it", "label": null})"),
+            "c.jsonl:1: \"label\" is null, which is no class: a class is a text, true, false or a "
+            "whole number");
+  EXPECT_EQ(wrong(R"({"text": "it", "label": 7.0})"),
+            "c.jsonl:1: \"label\" is 7.0, which is no class: a class is a text, true, false or a "
+            "whole number");
+  EXPECT_EQ(wrong("", kClasses + "head_classes = 2\n"),
+            "data.classes: there are 3, and model.head.classes = 2");
+  EXPECT_EQ(wrong("", "classes = [\"a\", \"\"]\n"), "data.classes: one has no name");
+  EXPECT_EQ(wrong("", "classes = [\"a\"]\n"), "data.classes: give two or more");
+  EXPECT_EQ(wrong("", "classes = [\"a\", \"b\", \"a\"]\n"), "data.classes: \"a\" is named twice");
   EXPECT_EQ(wrong("\n"), "data.path: c.jsonl has no example");
 }
 

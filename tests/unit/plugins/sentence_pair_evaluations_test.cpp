@@ -105,6 +105,14 @@ TEST_F(SentencePairEvaluations, YourOwnClassesHaveAnAccuracyAndEachItsRecall) {
   EXPECT_DOUBLE_EQ(number(results, "up_recall"), 2 / 3.0);
   EXPECT_EQ(number(results, "down_recall"), 1);
   EXPECT_EQ(number(results, "on_texts"), 0);
+  EXPECT_THAT(files_.plain(text_of<ConfigError>([&] {
+    open("classes",
+         key("c.jsonl") +
+             "classes = [\"up\", \"down\"]\n"
+             "run_classes = [\"down\", \"up\"]\n");
+  })),
+              HasSubstr("classes: up, down; the head's scores are those of the run's data.classes: "
+                        "down, up"));
 }
 
 TEST_F(SentencePairEvaluations, AnEnsembleAveragesProbabilitiesOfClasses) {
