@@ -39,11 +39,7 @@ fi
 out=${out:-build/data/corpus$($short && echo -short || true)}
 mkdir -p "$out"
 
-if [[ -z $tessera ]]; then
-  tessera=build/bin/tessera
-  if $setup; then install_packages python3; fi
-  build_tessera
-fi
+find_tessera python3
 
 say 'documents'
 if [[ ! -e $out/held-out.jsonl ]]; then

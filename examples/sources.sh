@@ -28,11 +28,7 @@ while (($#)); do
 done
 mkdir -p "$out"
 
-if [[ -z $tessera ]]; then
-  tessera=build/bin/tessera
-  if $setup; then install_packages python3 python3-pip; fi
-  build_tessera
-fi
+find_tessera python3 python3-pip
 
 say 'documents'
 if [[ ! -e $out/test.jsonl ]]; then

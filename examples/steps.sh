@@ -18,3 +18,12 @@ build_tessera() {
   fi
   cmake --build build
 }
+
+# Leaves the program in $tessera: the one that was given, or one that is built, after these packages
+# and what a build takes are installed where $setup is true.
+find_tessera() {
+  if [[ $tessera ]]; then return; fi
+  tessera=build/bin/tessera
+  if $setup; then install_packages "$@"; fi
+  build_tessera
+}

