@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/error.hpp"
@@ -16,17 +17,13 @@ namespace {
 constexpr i64 kFillingBytes = 64;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-template <class T>
-void put(T value, std::byte* to) {
-  std::memcpy(to, &value, sizeof value);
-}
-
-template <class T>
-T get(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
+// What has no type of its own in C++.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Boolean {
+  u8 is;
+};
 
 std::uint16_t upper_half(float value) {
   const u32 bits = std::bit_cast<u32>(value);
@@ -34,20 +31,61 @@ std::uint16_t upper_half(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-double rounded(double value, DType dtype) {
-  std::byte bytes[8];
-  encode(value, dtype, bytes);
-  return decode(bytes, dtype);
+template <class T>
+T element(double value) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return {upper_half(static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, Boolean>)
+    return {static_cast<u8>(value != 0)};
+  else
+    return static_cast<T>(value);
 }
 
-/// Calls f(number, offset in elements) for every element of `arg`, in row-major order.
+template <class T>
+double value_of(T element) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return std::bit_cast<float>(u32{element.bits} << 16);
+  else if constexpr (std::is_same_v<T, Boolean>)
+    return element.is;
+  else
+    return static_cast<double>(element);
+}
+
+/// Calls f with an element of the dtype, once for all elements of a tensor.
 template <class F>
-void each(const TensorArg& arg, F&& f) {
-  const i64 n = arg.elements();
+auto with_element(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::fp64:
+      return f(double{});
+    case DType::fp32:
+      return f(float{});
+    case DType::fp16:
+      return f(_Float16{});
+    case DType::bf16:
+      return f(Bf16{});
+    case DType::i64:
+      return f(i64{});
+    case DType::i32:
+      return f(i32{});
+    case DType::u8:
+      return f(u8{});
+    case DType::boolean:
+      return f(Boolean{});
+  }
+  fail("no dtype has the number {}", static_cast<int>(dtype));
+}
+
+/// Calls f(number, offset in elements, how many, their stride) for every row of `arg`, in row-major
+/// order.
+template <class F>
+void each_row(const TensorArg& arg, F&& f) {
+  const int last = arg.rank - 1;
+  const i64 n = arg.elements(), count = last < 0 ? 1 : arg.shape[last];
+  const i64 stride = last < 0 ? 1 : arg.strides[last];
   i64 index[kMaxRank] = {}, offset = 0;
-  for (i64 number = 0; number < n; ++number) {
-    f(static_cast<std::size_t>(number), offset);
-    for (int d = arg.rank - 1; d >= 0; --d) {
+  for (i64 number = 0; number < n; number += count) {
+    f(number, offset, count, stride);
+    for (int d = last - 1; d >= 0; --d) {
       offset += arg.strides[d];
       if (++index[d] < arg.shape[d]) break;
       offset -= arg.strides[d] * std::exchange(index[d], 0);
@@ -58,45 +96,17 @@ void each(const TensorArg& arg, F&& f) {
 }  // namespace
 
 void encode(double value, DType dtype, std::byte* to) {
-  switch (dtype) {
-    case DType::fp64:
-      return put(value, to);
-    case DType::fp32:
-      return put(static_cast<float>(value), to);
-    case DType::fp16:
-      return put(static_cast<_Float16>(value), to);
-    case DType::bf16:
-      return put(upper_half(static_cast<float>(value)), to);
-    case DType::i64:
-      return put(static_cast<i64>(value), to);
-    case DType::i32:
-      return put(static_cast<i32>(value), to);
-    case DType::u8:
-      return put(static_cast<u8>(value), to);
-    case DType::boolean:
-      return put(static_cast<u8>(value != 0), to);
-  }
+  with_element(dtype, [&](auto type) {
+    const auto one = element<decltype(type)>(value);
+    std::memcpy(to, &one, sizeof one);
+  });
 }
 
 double decode(const std::byte* from, DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-      return get<double>(from);
-    case DType::fp32:
-      return get<float>(from);
-    case DType::fp16:
-      return static_cast<double>(get<_Float16>(from));
-    case DType::bf16:
-      return std::bit_cast<float>(u32{get<std::uint16_t>(from)} << 16);
-    case DType::i64:
-      return static_cast<double>(get<i64>(from));
-    case DType::i32:
-      return get<i32>(from);
-    case DType::u8:
-    case DType::boolean:
-      return get<u8>(from);
-  }
-  return kNaN;
+  return with_element(dtype, [&](auto one) {
+    std::memcpy(&one, from, sizeof one);
+    return value_of(one);
+  });
 }
 
 Operand Operand::given(const Shape& shape, DType dtype, std::vector<double> values) {
@@ -104,7 +114,9 @@ Operand Operand::given(const Shape& shape, DType dtype, std::vector<double> valu
           "{} values for an operand of shape {}",
           values.size(),
           shape);
-  for (double& value : values) value = rounded(value, dtype);
+  with_element(dtype, [&](auto type) {
+    for (double& value : values) value = value_of(element<decltype(type)>(value));
+  });
   return {.kind = Kind::given, .shape = shape, .dtype = dtype, .values = std::move(values)};
 }
 
@@ -161,39 +173,39 @@ PlacedOperand::PlacedOperand(Device& device, const Operand& operand) : device_(&
   arg_.address = storage_.arg().as<std::byte>() + offset_ * size;
 
   before_.resize(static_cast<std::size_t>(total * size));
-  std::byte element[8];
-  encode(is_floating(operand.dtype) ? kNaN : 77, operand.dtype, element);
-  for (auto at = before_.begin(); at != before_.end();) at = std::copy_n(element, size, at);
-  each(arg_, [&](std::size_t number, i64 offset) {
-    encode(operand.values[number], operand.dtype, before_.data() + (offset_ + offset) * size);
+  with_element(operand.dtype, [&](auto type) {
+    using T = decltype(type);
+    auto* const all = reinterpret_cast<T*>(before_.data());
+    std::fill_n(all, total, element<T>(is_floating(operand.dtype) ? kNaN : 77));
+    each_row(arg_, [&](i64 number, i64 offset, i64 count, i64 stride) {
+      const double* from = operand.values.data() + number;
+      T* to = all + offset_ + offset;
+      for (i64 i = 0; i < count; ++i) to[i * stride] = element<T>(from[i]);
+    });
   });
   device.write(storage_, before_.data());
 }
 
-std::vector<std::byte> PlacedOperand::bytes() const {
+PlacedOperand::Contents PlacedOperand::read() const {
   std::vector<std::byte> now(before_.size());
   device_->read(storage_, now.data());
-  return now;
-}
-
-std::vector<double> PlacedOperand::read() const {
-  const std::vector<std::byte> now = bytes();
-  const i64 size = dtype_size(arg_.dtype);
-  std::vector<double> values(static_cast<std::size_t>(arg_.elements()));
-  each(arg_, [&](std::size_t number, i64 offset) {
-    values[number] = decode(now.data() + (offset_ + offset) * size, arg_.dtype);
+  Contents contents;
+  contents.values.resize(static_cast<std::size_t>(arg_.elements()));
+  with_element(arg_.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* const all = reinterpret_cast<T*>(now.data());
+    const auto* const before = reinterpret_cast<const T*>(before_.data());
+    each_row(arg_, [&](i64 number, i64 offset, i64 count, i64 stride) {
+      double* to = contents.values.data() + number;
+      for (i64 i = 0; i < count; ++i) {
+        const i64 at = offset_ + offset + i * stride;
+        to[i] = value_of(all[at]);
+        all[at] = before[at];
+      }
+    });
   });
-  return values;
-}
-
-bool PlacedOperand::filling_intact() const {
-  std::vector<std::byte> now = bytes();
-  const i64 size = dtype_size(arg_.dtype);
-  each(arg_, [&](std::size_t, i64 offset) {
-    const i64 at = (offset_ + offset) * size;
-    std::memcpy(now.data() + at, before_.data() + at, static_cast<std::size_t>(size));
-  });
-  return now == before_;
+  contents.filling_intact = now == before_;
+  return contents;
 }
 
 }  // namespace tessera::testing

@@ -51,14 +51,14 @@ class TESSERA_API PlacedOperand {
  public:
   PlacedOperand(Device& device, const Operand& operand);
   const TensorArg& arg() const { return arg_; }
-  /// The elements now, row-major. Waits for the device.
-  std::vector<double> read() const;
-  /// Was nothing written but the elements?
-  bool filling_intact() const;
+  struct Contents {
+    std::vector<double> values;   ///< row-major
+    bool filling_intact = false;  ///< nothing was written but the elements
+  };
+  /// What is in memory now. Waits for the device.
+  Contents read() const;
 
  private:
-  std::vector<std::byte> bytes() const;
-
   Device* device_;
   Tensor storage_;  // flat, elements and filling
   i64 offset_ = 0;  // of the first element, in elements

@@ -1,12 +1,13 @@
 // Runs a grid: block after block, the threads of a block in turns.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,12 +48,28 @@ struct Warp {
   Meeting meetings[2];
 };
 
+/// SplitMix64 (Steele, Lea, Flood 2014): threads are shuffled at each barrier and shuffle.
+struct Random {
+  std::uint64_t operator()() {
+    std::uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  std::size_t below(std::size_t count) { return ((*this)() >> 32) * count >> 32; }
+  template <class T>
+  void shuffle(std::span<T> values) {
+    for (std::size_t n = values.size(); n > 1; --n) std::swap(values[n - 1], values[below(n)]);
+  }
+  std::uint64_t state = 0;
+};
+
 /// The blocks that one thread of the host emulates.
 class BlockRunner {
  public:
   BlockRunner() {
     const char* seed = std::getenv("TESSERA_EMULATED_SEED");
-    random_.seed(seed ? std::strtoull(seed, nullptr, 10) : 1);
+    random_.state = seed ? std::strtoull(seed, nullptr, 10) : 1;
   }
   ~BlockRunner() {
     const Unseen scope;
@@ -76,11 +93,9 @@ class BlockRunner {
   }
 
   void wait(Waits what, Meeting& meeting) {
-    const auto self = static_cast<std::size_t>(current_);
-    Fiber& fiber = *fibers_[self];
-    waits_[self] = what;
+    Fiber& self = *fibers_[static_cast<std::size_t>(current_)];
     meeting.arrive();  // the last that is seen of a thread which never comes to its end
-    fiber.suspend();
+    if (Fiber* const next = after(what); next != &self) self.give_way(next);
     meeting.leave();
   }
   /// An asynchronous copy goes there.
@@ -122,7 +137,7 @@ class BlockRunner {
     shared_.resize(static_cast<std::size_t>(grid.shared_bytes));
     std::vector<i64> blocks(static_cast<std::size_t>(grid.blocks * grid.rows));
     std::iota(blocks.begin(), blocks.end(), 0);
-    std::shuffle(blocks.begin(), blocks.end(), random_);
+    random_.shuffle(std::span(blocks));
     for (const i64 block : blocks) {
       blockIdx = dim3(static_cast<unsigned>(block % grid.blocks),
                       static_cast<unsigned>(block / grid.blocks));
@@ -143,39 +158,60 @@ class BlockRunner {
     waits_.assign(count, Waits::no);
     ready_.resize(count);
     std::iota(ready_.begin(), ready_.end(), 0);
-    for (AsyncCopies& copies : copies_) copies.clear();
-    for (const auto& fiber : fibers_) fiber->start(body_);
-    constexpr int kEveryWarp = -1;
-    int ended = 0, ahead = kEveryWarp;
-    while (!ready_.empty()) {
-      std::shuffle(ready_.begin(), ready_.end(), random_);
-      // Half of the time one warp goes on alone until it waits for the block.
-      const auto alone = [&](int thread) { return thread / kLanes == ahead; };
-      if (std::none_of(ready_.begin(), ready_.end(), alone)) {
-        ahead = random_() % 2 == 0 ? ready_.front() / kLanes : kEveryWarp;
-      }
-      const auto rest = ahead == kEveryWarp
-                            ? ready_.end()
-                            : std::stable_partition(ready_.begin(), ready_.end(), alone);
-      const std::size_t now = static_cast<std::size_t>(rest - ready_.begin());
-      for (std::size_t n = 0; n < now; ++n) {
-        const int next = ready_[n];
-        current_ = next;
-        threadIdx = dim3(static_cast<unsigned>(next), 0, 0);
-        if (fibers_[static_cast<std::size_t>(next)]->resume()) {
-          waits_[static_cast<std::size_t>(next)] = Waits::ended;
-          ++ended;
-        }
-        if (failure_) return fmt::format("thread {}: {}", next, *failure_);
-      }
-      ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(now));
-      release();
+    for (std::size_t i = 0; i < count; ++i) {
+      copies_[i].clear();
+      fibers_[i]->start(body_);
     }
-    return ended == threads_ ? "" : stuck();
+    now_ = turn_ = ended_ = 0;
+    ahead_ = kEveryWarp;
+    if (Fiber* first = next()) first->resume();
+    if (failure_) return fmt::format("thread {}: {}", current_, *failure_);
+    return ended_ == threads_ ? "" : stuck();
+  }
+
+  /// Who goes on after the current thread, which does `what`; nullptr: nobody can.
+  Fiber* after(Waits what) {
+    const Unseen scope;
+    waits_[static_cast<std::size_t>(current_)] = what;
+    if (what == Waits::ended) ++ended_;
+    return failure_ ? nullptr : next();
+  }
+
+  /// Threads change places without coming back to the block: what they return to is then what the
+  /// processor expects.
+  Fiber* next() {
+    if (turn_ == now_) {
+      ready_.erase(ready_.begin(), ready_.begin() + now_);
+      release();
+      if (ready_.empty()) return nullptr;
+      choose();
+    }
+    current_ = ready_[turn_++];
+    threadIdx = dim3(static_cast<unsigned>(current_), 0, 0);
+    return fibers_[static_cast<std::size_t>(current_)].get();
+  }
+
+  /// Those that have a turn now, and their order.
+  void choose() {
+    turn_ = 0;
+    now_ = ahead_ == kEveryWarp ? 0 : to_front(ahead_);
+    if (now_ == 0) {
+      // Half of the time one warp goes on alone until it waits for the block.
+      const int any = ready_[random_.below(ready_.size())];
+      ahead_ = random_.below(2) == 0 ? any / kLanes : kEveryWarp;
+      now_ = to_front(ahead_);
+    }
+    random_.shuffle(std::span(ready_).first(static_cast<std::size_t>(now_)));
+  }
+
+  /// How many threads of the warp are ready: the first ones after this.
+  std::ptrdiff_t to_front(int warp) {
+    const auto of = [&](int thread) { return warp == kEveryWarp || thread / kLanes == warp; };
+    return std::partition(ready_.begin(), ready_.end(), of) - ready_.begin();
   }
 
   /// The function of a fiber.
-  void run_thread() {
+  Fiber* run_thread() {
     begin_.leave();
     try {
       (*thread_)();
@@ -186,6 +222,7 @@ class BlockRunner {
       failure_ = error.what();
     }
     end_.arrive();
+    return after(Waits::ended);
   }
 
   void leave_all() {
@@ -234,14 +271,17 @@ class BlockRunner {
     return text + ": not all threads reach the barrier or shuffle";
   }
 
-  std::mt19937_64 random_;
+  Random random_;
   Planted planted_ = Planted::none;
   int threads_ = 0, current_ = 0;
   const std::function<void()>* thread_ = nullptr;
-  const std::function<void()> body_ = [this] { run_thread(); };
+  const Fiber::Body body_ = [this] { return run_thread(); };
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Waits> waits_;
+  static constexpr int kEveryWarp = -1;
+  int ended_ = 0, ahead_ = kEveryWarp;  // a warp that goes on alone
   std::vector<int> ready_;
+  std::ptrdiff_t now_ = 0, turn_ = 0;  // the first now_ of these have a turn; those before had it
   std::array<Warp, kMostThreads / kLanes> warps_;
   std::array<AsyncCopies, kMostThreads> copies_;
   std::vector<std::byte> shared_;
@@ -251,9 +291,14 @@ class BlockRunner {
   bool any_[2] = {};
 };
 
+/// In each thread a pointer: a library that is loaded has little room for what TLS reaches fastest.
 BlockRunner& runner() {
-  thread_local BlockRunner runner;
-  return runner;
+  thread_local BlockRunner* known = nullptr;
+  if (known == nullptr) {
+    thread_local const auto owned = std::make_unique<BlockRunner>();
+    known = owned.get();
+  }
+  return *known;
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#include "thread_order.hpp"
+
 // Saves what a function must keep (System V ABI, x86-64) on the stack, the stack's pointer in
 // *save, and goes on where `next` was saved. ucontext does a system call at each switch.
 extern "C" void tessera_switch_stack(void** save, void* next);
@@ -52,88 +54,104 @@ constexpr std::size_t kStack = 64 * 1024;
 
 thread_local Fiber* running = nullptr;
 
+/// Bytes that a stack leaves free at its top. Stacks lie 64 KiB apart, so that all their tops would
+/// share a few lines of each cache; they differ by lines instead, through a quarter of the stack.
+std::size_t free_at_top() {
+  thread_local std::size_t made = 0;
+  return made++ * 7 * 64 % (kStack / 4);
+}
+
 }  // namespace
 
-/// Where the fiber and whoever resumed it go on, and what sanitizers know of both.
-struct Fiber::Switch {
-  void* inside = nullptr;
-  void* outside = nullptr;
-  bool returned = true;
+/// Where a fiber, or the outside, goes on, and what sanitizers know of it.
+struct Fiber::Place {
+  void* pointer = nullptr;  // of its stack
 #if defined(__SANITIZE_ADDRESS__)
-  void* fake_inside = nullptr;
-  const void* outer_stack = nullptr;
-  std::size_t outer_bytes = 0;
+  void* fake_stack = nullptr;
+  const void* stack = nullptr;
+  std::size_t bytes = 0;
 #elif defined(__SANITIZE_THREAD__)
-  void* tsan_inside = __tsan_create_fiber(0);
-  void* tsan_outside = nullptr;
-  ~Switch() { __tsan_destroy_fiber(tsan_inside); }
+  void* tsan = nullptr;
 #endif
 };
 
-Fiber::Fiber() : switch_(std::make_unique<Switch>()) {
+Fiber::Fiber() : place_(std::make_unique<Place>()) {
   void* memory = mmap(
       nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   stack_ = static_cast<std::byte*>(memory);
   // As if enter() had been called: six registers, its address, and no caller.
-  auto* top = reinterpret_cast<void**>(stack_ + kStack) - 2;
+  auto* top = reinterpret_cast<void**>(stack_ + kStack - free_at_top()) - 2;
   top[0] = reinterpret_cast<void*>(&Fiber::enter);
   top[1] = nullptr;
-  switch_->inside = top - 6;
+  place_->pointer = top - 6;
+#if defined(__SANITIZE_ADDRESS__)
+  place_->stack = stack_;
+  place_->bytes = kStack;
+#elif defined(__SANITIZE_THREAD__)
+  place_->tsan = __tsan_create_fiber(0);
+#endif
 }
 
 Fiber::~Fiber() {
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_UNPOISON_MEMORY_REGION(stack_, kStack);  // of a fiber that never came to its end
+#elif defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(place_->tsan);
 #endif
   munmap(stack_, kStack);
 }
 
+Fiber::Place& Fiber::outside() {
+  thread_local Place place;
+  return place;
+}
+
+void Fiber::go(Place& from, Place& to) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.bytes);
+#elif defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(to.tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+  tessera_switch_stack(&from.pointer, to.pointer);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
+#endif
+}
+
 void Fiber::enter() {
 #if defined(__SANITIZE_ADDRESS__)
-  Switch& self = *running->switch_;
-  __sanitizer_finish_switch_fiber(nullptr, &self.outer_stack, &self.outer_bytes);
+  // The first that runs comes from outside, and learns where that stack lies.
+  const bool first = outside().stack == nullptr;
+  __sanitizer_finish_switch_fiber(
+      nullptr, first ? &outside().stack : nullptr, first ? &outside().bytes : nullptr);
 #endif
-  running->run();
+  Fiber* self;
+  {
+    const Unseen scope;
+    self = running;
+  }
+  self->run();
 }
 
 void Fiber::run() {
-  for (;;) {
-    (*body_)();
-    switch_->returned = true;
-    suspend();
+  for (;;) give_way((*body_)());
+}
+
+void Fiber::resume() {
+#if defined(__SANITIZE_THREAD__)
+  outside().tsan = __tsan_get_current_fiber();
+#endif
+  running = this;  // run_blocks() is unseen
+  go(outside(), *place_);
+}
+
+void Fiber::give_way(Fiber* next) {
+  {
+    const Unseen scope;
+    running = next;
   }
-}
-
-bool Fiber::resume() {
-  Switch& self = *switch_;
-  self.returned = false;
-  running = this;
-#if defined(__SANITIZE_ADDRESS__)
-  void* fake_outside = nullptr;
-  __sanitizer_start_switch_fiber(&fake_outside, stack_, kStack);
-#elif defined(__SANITIZE_THREAD__)
-  self.tsan_outside = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(self.tsan_inside, __tsan_switch_to_fiber_no_sync);
-#endif
-  tessera_switch_stack(&self.outside, self.inside);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fake_outside, nullptr, nullptr);
-#endif
-  return self.returned;
-}
-
-void Fiber::suspend() {
-  Switch& self = *switch_;
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&self.fake_inside, self.outer_stack, self.outer_bytes);
-#elif defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(self.tsan_outside, __tsan_switch_to_fiber_no_sync);
-#endif
-  tessera_switch_stack(&self.inside, self.outside);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(self.fake_inside, &self.outer_stack, &self.outer_bytes);
-#endif
+  go(*place_, next ? *next->place_ : outside());
 }
 
 }  // namespace tessera::cuda::emulated

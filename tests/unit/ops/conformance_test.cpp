@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <ostream>
 #include <set>
-#include <utility>
 
 #include "tessera/device/core_ops.hpp"
 #include "tessera/device/host_device.hpp"
@@ -48,35 +46,18 @@ std::vector<Table> tables() {
   return all;
 }
 
-/// Made once: most operations run faster than the cases of all are made.
-const std::vector<OpCase>& cases_of(DType dtype) {
-  static std::map<DType, std::vector<OpCase>> made;
-  const auto [found, is_new] = made.try_emplace(dtype);
-  if (is_new) found->second = testing::core_op_cases(dtype);
-  return found->second;
-}
-
-/// What the reference gives for one of these, computed once for all devices.
-const testing::OpOutcome& expected(DType dtype, std::size_t number) {
-  static std::map<std::pair<DType, std::size_t>, testing::OpOutcome> known;
-  const std::pair key(dtype, number);
-  if (const auto found = known.find(key); found != known.end()) return found->second;
-  return known.emplace(key, testing::run_op(*test_device("reference"), cases_of(dtype).at(number)))
-      .first->second;
-}
-
 class Conformance : public ::testing::TestWithParam<Table> {};
 
 TEST_P(Conformance, AgreesWithReference) {
   const Table& table = GetParam();
   const auto device = test_device(table.device);
-  const std::vector<OpCase>& all = cases_of(table.dtype);
+  const std::vector<OpCase>& all = core_cases(table.dtype);
   int cases = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].operation != table.operation) continue;
     OpCase op = all[i];
     if (table.device == "reference") op.options.any_threads = true;
-    EXPECT_EQ(testing::op_check(*device, expected(table.dtype, i), op), "");
+    EXPECT_EQ(testing::op_check(*device, reference_outcome(table.dtype, i), op), "");
     ++cases;
   }
   EXPECT_GT(cases, 0);
@@ -89,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::ValuesIn(tables()), []
 
 TEST(Conformance, EveryCoreOperationHasACase) {
   std::set<std::string> operations;
-  for (const OpCase& op : testing::core_op_cases(DType::fp32)) operations.emplace(op.operation);
+  for (const OpCase& op : core_cases(DType::fp32)) operations.emplace(op.operation);
   EXPECT_THAT(CoreOperations::names(), ::testing::UnorderedElementsAreArray(operations));
 }
 

@@ -1,6 +1,8 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
@@ -92,6 +94,22 @@ std::vector<std::string> cpu_devices() {
     }
   }
   return names;
+}
+
+const std::vector<testing::OpCase>& core_cases(DType dtype) {
+  static std::map<DType, std::vector<testing::OpCase>> made;
+  const auto [at, is_new] = made.try_emplace(dtype);
+  if (is_new) at->second = testing::core_op_cases(dtype);
+  return at->second;
+}
+
+const testing::OpOutcome& reference_outcome(DType dtype, std::size_t place) {
+  static std::map<std::pair<DType, std::size_t>, testing::OpOutcome> known;
+  const auto [at, is_new] = known.try_emplace({dtype, place});
+  if (is_new) {
+    at->second = testing::run_op(*test_device("reference"), core_cases(dtype).at(place));
+  }
+  return at->second;
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tessera/device/device.hpp"
+#include "tessera/testing/core_op_cases.hpp"
 
 namespace tessera {
 
@@ -26,5 +27,10 @@ inline constexpr const char* kInstructionSets[] = {
 
 /// Names of the devices whose memory the CPU addresses.
 std::vector<std::string> cpu_devices();
+
+/// The cases of all core operations, made once for all devices.
+const std::vector<testing::OpCase>& core_cases(DType dtype);
+/// What the device `reference` gives for one of these, by its place; computed once.
+const testing::OpOutcome& reference_outcome(DType dtype, std::size_t place);
 
 }  // namespace tessera

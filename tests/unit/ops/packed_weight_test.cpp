@@ -66,7 +66,7 @@ Outcome products(Device& device, const Sizes& s, DType dtype, bool forward, InMe
   fill(device, weight.arg(), std::numeric_limits<double>::quiet_NaN());
   args.out = packed.arg();
   multiply.launch(device.stream(), device.pool(), args);
-  return {plain.read(), packed.read()};
+  return {plain.read().values, packed.read().values};
 }
 
 class PackedWeight : public ::testing::TestWithParam<const char*> {};
