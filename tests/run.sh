@@ -17,7 +17,7 @@ usage: tests/run.sh [options]
 TEXT
 }
 
-presets=(ci) label='' setup=true oracle=true cuda=true
+presets=(ci) label='' venv='' setup=true oracle=true cuda=true
 while (($#)); do
   case $1 in
     --preset) presets[0]=${2:?--preset needs a name}; shift 2 ;;
@@ -34,9 +34,12 @@ done
 if $setup; then
   source tests/setup.sh
   tessera_setup all
+  # Beside the build, which has no use for it: one processor is busy with it for two minutes.
   if $oracle && [[ -z $label || $label == oracle ]]; then
-    python=$(tests/oracle/venv.sh)
-    echo "setup: PyTorch is in ${python%/bin/python}"
+    mkdir -p build
+    tests/oracle/venv.sh >build/bench-venv.log 2>&1 &
+    venv=$!
+    trap '[[ -z $venv ]] || kill "$venv" 2>/dev/null || true' EXIT
   fi
   if $cuda; then
     CUDACXX=$(tests/cuda_toolkit.sh)
@@ -57,6 +60,15 @@ for preset in "${presets[@]}"; do
   cmake --preset "$preset" "${configure[@]}"
   echo "== $preset: build"
   cmake --build --preset "$preset"
+  if [[ $venv ]]; then
+    if ! wait "$venv"; then
+      cat build/bench-venv.log >&2
+      echo "tests/run.sh: PyTorch could not be set up; --no-oracle does without" >&2
+      exit 1
+    fi
+    venv=''
+    echo "setup: PyTorch's python is $(tail -n 1 build/bench-venv.log)"
+  fi
   echo "== $preset: test"
   ctest --preset "$preset" "${select[@]}"
 done

@@ -22,7 +22,8 @@ if [[ ! -e $ready ]]; then
   {
     rm -rf "$venv"
     python3 -m venv "$venv"
-    pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet)
+    # Most modules are never imported: those that are compile then.
+    pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-compile)
     "${pip[@]}" filelock typing-extensions sympy networkx jinja2 fsspec numpy
     "${pip[@]}" --no-deps --no-cache-dir "torch==$torch_version"
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')

@@ -27,17 +27,18 @@ versions+=-$megatron_version-$tensorboard_version-$harness_version-$trainer_vers
 ready=${python%/bin/python}/ready-oracle-$versions
 
 if [[ ! -e $ready ]]; then
-  "$python" -m pip --disable-pip-version-check install --quiet --no-deps \
+  pip=("$python" -m pip --disable-pip-version-check install --quiet --no-compile)
+  "${pip[@]}" --no-deps \
     "safetensors==$safetensors_version" "transformers==$transformers_version" \
     "mkl==$mkl_version" "gguf==$gguf_version" "accelerate==$accelerate_version" \
     "sentencepiece==$sentencepiece_version" "mistral-common==$mistral_version" \
     "megatron-core==$megatron_version" "tensorboard==$tensorboard_version" \
     "lm-eval==$harness_version" >&2
   # Beside the other sentencepiece, where sentencepiece_model.py looks.
-  "$python" -m pip --disable-pip-version-check install --quiet --no-deps --upgrade \
+  "${pip[@]}" --no-deps --upgrade \
     --target "${python%/bin/python}/sentencepiece-trainer" "sentencepiece==$trainer_version" >&2
   # What these need, but for PyTorch, which is there in its own way.
-  "$python" -m pip --disable-pip-version-check install --quiet \
+  "${pip[@]}" \
     absl-py dill "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil \
     pyyaml regex requests tqdm typer >&2
   "$python" -c 'import accelerate, gguf, safetensors.numpy, sentencepiece, tomllib, transformers'
