@@ -34,7 +34,7 @@ done
 if $setup; then
   source tests/setup.sh
   tessera_setup all
-  # Beside the build, which has no use for it: one processor is busy with it for two minutes.
+  # Beside the build, which has no use for it: one processor is busy with it for a minute.
   if $oracle && [[ -z $label || $label == oracle ]]; then
     mkdir -p build
     tests/oracle/venv.sh >build/bench-venv.log 2>&1 &

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "tessera/parallel_for.hpp"
@@ -56,7 +55,7 @@ std::string difference(const std::vector<double>& actual,
   if (actual.size() != expected.size()) {
     return fmt::format("{} values, expected {}", actual.size(), expected.size());
   }
-  if (std::memcmp(actual.data(), expected.data(), actual.size() * sizeof(double)) == 0) return {};
+  if (same_bits(actual, expected)) return {};
   double largest = 0;
   for (const double value : expected) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));

@@ -105,11 +105,14 @@ const std::vector<testing::OpCase>& core_cases(DType dtype) {
 
 const testing::OpOutcome& reference_outcome(DType dtype, std::size_t place) {
   static std::map<std::pair<DType, std::size_t>, testing::OpOutcome> known;
-  const auto [at, is_new] = known.try_emplace({dtype, place});
-  if (is_new) {
-    at->second = testing::run_op(*test_device("reference"), core_cases(dtype).at(place));
+  const std::pair key(dtype, place);
+  auto found = known.find(key);
+  if (found == known.end()) {  // an entry is made once its value is: a run may throw
+    found =
+        known.emplace(key, testing::run_op(*test_device("reference"), core_cases(dtype).at(place)))
+            .first;
   }
-  return at->second;
+  return found->second;
 }
 
 }  // namespace tessera
