@@ -31,6 +31,10 @@ class StoreServer {
   const std::string& address() const;
   /// "rank 3 died: …"; empty while none has.
   std::string first_death() const;
+  /// For `rank`, which serves this store and has failed: counts it as dead, so that the others end
+  /// too, and returns when all of them have hung up, or after `limit`. Else one that is late would
+  /// find no store, and blame it.
+  void outlast_others(i64 rank, std::chrono::milliseconds limit);
 
  private:
   struct Impl;

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <list>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -99,10 +102,11 @@ struct StoreServer::Impl {
         token(run_token(std::move(secret))),
         world(size),
         listener(listen_at(address)),
-        stop(open_event()),
+        wake(open_event()),
         text(address.text()) {}
 
   void run();
+  void wake_up() const;
   void poll_once();
   void accept_all();
   void make_room(const std::string& from);
@@ -114,19 +118,23 @@ struct StoreServer::Impl {
   std::string refusal(const StoreHandshake& shown) const;
   void answer_waiting(Connection& c);
   void drop(Connection& c);
+  void leave(Connection& c);
   static void answer(Connection& c, std::string value);
   static void refuse(Connection& c, const Error& error);
 
   StoreAddress address;
   std::string token;
   i64 world;
-  Socket listener, stop;
+  Socket listener, wake;
   std::string text;
   StoreTable table;
   std::list<Connection> connections;
   std::set<i64> present;
   Refusals refusals;
-  bool stopping = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<i64> left;  // ranks that hung up
+  std::atomic<bool> stopping = false;
   std::thread thread;
 };
 
@@ -136,21 +144,31 @@ StoreServer::StoreServer(const std::string& address, std::string token, i64 worl
 }
 
 StoreServer::~StoreServer() {
-  const u64 one = 1;
-  while (write(impl_->stop.fd(), &one, sizeof one) < 0 && errno == EINTR) {
-  }
+  impl_->stopping = true;
+  impl_->wake_up();
   impl_->thread.join();
 }
 
 const std::string& StoreServer::address() const { return impl_->text; }
 std::string StoreServer::first_death() const { return impl_->table.first_death(); }
 
+void StoreServer::outlast_others(i64 rank, std::chrono::milliseconds limit) {
+  impl_->table.report_death(rank, "it failed, and says itself why");
+  impl_->wake_up();  // calls that wait are answered
+  std::unique_lock lock(impl_->mutex);
+  const auto others = static_cast<std::size_t>(impl_->world - 1);
+  impl_->changed.wait_for(
+      lock, limit, [&] { return impl_->left.size() - impl_->left.count(rank) >= others; });
+}
+
 void StoreServer::Impl::run() {
   while (!stopping) poll_once();
 }
 
+void StoreServer::Impl::wake_up() const { eventfd_write(wake.fd(), 1); }
+
 void StoreServer::Impl::poll_once() {
-  std::vector<pollfd> polled = {{stop.fd(), POLLIN, 0}, {listener.fd(), POLLIN, 0}};
+  std::vector<pollfd> polled = {{wake.fd(), POLLIN, 0}, {listener.fd(), POLLIN, 0}};
   Clock::time_point next = Clock::now() + 1h;
   for (const Connection& c : connections) {
     const short events = c.out.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -163,7 +181,8 @@ void StoreServer::Impl::poll_once() {
   if (poll(polled.data(), polled.size(), static_cast<int>(std::max<i64>(left.count(), 0))) < 0) {
     return;
   }
-  stopping = polled[0].revents != 0;
+  eventfd_t times = 0;
+  if (polled[0].revents != 0) eventfd_read(wake.fd(), &times);
   std::size_t i = 2;
   for (Connection& c : connections) {
     const short events = polled[i++].revents;
@@ -356,8 +375,7 @@ void StoreServer::Impl::serve(Connection& c, WireMessage message) {
       c.call = std::move(message);
       return answer_waiting(c);
     case StoreCall::goodbye:
-      if (c.primary) present.erase(c.rank);
-      c.primary = false;
+      if (c.primary) leave(c);
       c.closing = true;
       return;
     default:
@@ -379,9 +397,18 @@ void StoreServer::Impl::answer_waiting(Connection& c) {
 
 void StoreServer::Impl::drop(Connection& c) {
   if (!c.primary) return;
+  table.report_death(c.rank, "its connection to the store closed");
+  leave(c);
+}
+
+void StoreServer::Impl::leave(Connection& c) {
   c.primary = false;
   present.erase(c.rank);
-  table.report_death(c.rank, "its connection to the store closed");
+  {
+    const std::lock_guard lock(mutex);
+    left.insert(c.rank);
+  }
+  changed.notify_all();
 }
 
 }  // namespace tessera

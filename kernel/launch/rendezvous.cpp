@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 
 // The other ranks end right after this one; what takes longer is no part of a run.
 constexpr auto kLeaving = 30s;
+// A rank that has failed leaves soon; a frozen one never does.
+constexpr auto kFailing = 5s;
 constexpr std::string_view kCount = "launch/left";
 constexpr std::string_view kAllLeft = "launch/all left";
 
@@ -56,6 +58,7 @@ Rendezvous::~Rendezvous() {
     // death. Kept where leak checkers find it.
     static std::atomic<SocketStore*> open_to_the_end;
     open_to_the_end = store_.release();
+    if (server_) server_->outlast_others(0, kFailing);
     return;
   }
   try {

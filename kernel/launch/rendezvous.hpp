@@ -15,6 +15,7 @@ class Rendezvous {
   /// Waits up to `timeout` for the store to be there.
   Rendezvous(const RankEnvironment& env, std::chrono::milliseconds timeout);
   /// Says goodbye; while an exception passes, it does not: then the peers see this rank's death.
+  /// Rank 0 gives them some seconds to learn of it from the store that it serves.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

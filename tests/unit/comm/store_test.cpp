@@ -208,6 +208,35 @@ TEST_P(SocketStores, ARankEndedByAnExceptionIsDeadOneThatReturnsIsNot) {
   EXPECT_THAT(error_of([&] { a.get("never", 1h); }), HasSubstr("rank 1 died"));
 }
 
+// One that comes after the failure learns of it from the store, which waits for that.
+TEST_P(SocketStores, ARankThatServesAndFailsLeavesWhenTheOthersHaveHungUp) {
+  StoreServer server(listen_address(), "secret", 3);
+  const SocketStore own(server.address(), "secret", 0, 3, 30s);
+  std::vector<std::string> told(2);
+  const auto rank = [&](i64 number, std::chrono::milliseconds late) {
+    std::this_thread::sleep_for(late);
+    SocketStore store(server.address(), "secret", number, 3, 30s);
+    if (number == 1) store.set("culprit", "rank 5");
+    told[static_cast<std::size_t>(number - 1)] = error_of([&] { store.get("never", 1h); });
+    EXPECT_EQ(store.get("culprit", 30s), "rank 5");
+  };
+  std::thread waits([&] { rank(1, 0ms); }), late([&] { rank(2, 300ms); });
+  server.outlast_others(0, 1h);
+  waits.join();
+  late.join();
+  for (const std::string& text : told) {
+    EXPECT_THAT(text, HasSubstr("\"never\": rank 0 died: it failed, and says itself why"));
+  }
+}
+
+TEST_P(SocketStores, ARankThatServesAndFailsDoesNotWaitForAFrozenOne) {
+  StoreServer server(listen_address(), "secret", 3);
+  const SocketStore own(server.address(), "secret", 0, 3, 30s);
+  const SocketStore frozen(server.address(), "secret", 1, 3, 30s);  // rank 2 never comes
+  server.outlast_others(0, 100ms);
+  EXPECT_THAT(server.first_death(), HasSubstr("rank 0 died"));
+}
+
 TEST_P(SocketStores, GarbageIsDropped) {
   const StoreServer server(listen_address(), "secret", 1);
   const StoreAddress address = StoreAddress::parse(server.address());
