@@ -86,10 +86,14 @@ void PlacementCheck::set(const TensorArg& tensor, bool differs) {
   for (const Bytes run : runs_of(tensor)) set(run, differs);
 }
 
+PlacementCheck::Ranges::iterator PlacementCheck::first_beyond(const char* address) {
+  auto at = differ_.lower_bound(address);
+  return at != differ_.begin() && std::prev(at)->second > address ? std::prev(at) : at;
+}
+
 void PlacementCheck::set(Bytes bytes, bool differs) {
   if (bytes.begin == bytes.end) return;
-  auto at = differ_.lower_bound(bytes.begin);
-  if (at != differ_.begin() && std::prev(at)->second > bytes.begin) --at;
+  auto at = first_beyond(bytes.begin);
   while (at != differ_.end() && at->first < bytes.end) {
     const auto [begin, end] = *at;
     at = differ_.erase(at);
@@ -117,8 +121,8 @@ void PlacementCheck::copied(const Kernel& kernel, const TensorArg& from, const T
     return out.begin + (std::clamp(at, in.begin, in.end) - in.begin) / read * written;
   };
   std::vector<Bytes> pieces;
-  for (const auto& [begin, end] : differ_) {
-    if (begin < in.end && end > in.begin) pieces.push_back({there(begin), there(end)});
+  for (auto at = first_beyond(in.begin); at != differ_.end() && at->first < in.end; ++at) {
+    pieces.push_back({there(at->first), there(at->second)});
   }
   set(out, false);
   for (const Bytes piece : pieces) {

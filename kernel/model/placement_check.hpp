@@ -34,17 +34,19 @@ class PlacementCheck {
   struct Bytes {
     const char *begin, *end;
   };
+  using Ranges = std::map<const char*, const char*>;  // disjoint: begin to end
   static Bytes bytes_of(const TensorArg& tensor);
   static std::vector<Bytes> runs_of(const TensorArg& tensor);
   bool differs(Bytes bytes) const;
   bool differs(const TensorArg& tensor) const;
+  Ranges::iterator first_beyond(const char* address);
   void set(const TensorArg& tensor, bool differs);
   void set(Bytes bytes, bool differs);
   void copied(const Kernel& kernel, const TensorArg& from, const TensorArg& to);
   void check_gradient(const Kernel& kernel, Bytes output);
 
-  const Mesh* mesh_ = nullptr;                 // nullptr: nothing to follow
-  std::map<const char*, const char*> differ_;  // ranges that differ, disjoint: begin to end
+  const Mesh* mesh_ = nullptr;  // nullptr: nothing to follow
+  Ranges differ_;
   struct Watched {
     const char* end;
     const Parameter* parameter;

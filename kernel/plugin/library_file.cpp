@@ -1,15 +1,18 @@
 #include "kernel/plugin/library_file.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string_view>
 
 #include "tessera/base/hash.hpp"
+#include "tessera/device/descriptor.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/size_text.hpp"
 
@@ -55,8 +58,26 @@ Elf64_Ehdr header_of(std::string_view bytes, const std::filesystem::path& path) 
   return *header;
 }
 
-// Whatever size a file claims, no more of it is read than a library may have.
-std::string read_file(const std::filesystem::path& path) {
+// The bytes of a file, mapped: reading all plugins into memory took a third of a program's start.
+class MappedBytes {
+ public:
+  MappedBytes(const std::filesystem::path& path, const Descriptor& file, std::size_t size)
+      : size_(size),
+        address_(mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0)) {
+    if (address_ == MAP_FAILED) fail("{}: cannot be read ({})", path.string(), SystemError());
+  }
+  ~MappedBytes() { munmap(address_, size_); }
+  MappedBytes(const MappedBytes&) = delete;
+  MappedBytes& operator=(const MappedBytes&) = delete;
+  std::string_view view() const { return {static_cast<const char*>(address_), size_}; }
+
+ private:
+  std::size_t size_;
+  void* address_;
+};
+
+// Whatever size a file claims, no more of it is mapped than a library may have.
+MappedBytes map_file(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
@@ -67,26 +88,20 @@ std::string read_file(const std::filesystem::path& path) {
              : "there is no such file");
   }
   if (!std::filesystem::is_regular_file(status)) fail("{}: is not a regular file", path.string());
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail("{}: cannot be read ({})", path.string(), SystemError());
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail("{}: cannot be read ({})", path.string(), SystemError());
+  char header[sizeof(Elf64_Ehdr)];
+  const ssize_t there = pread(file.get(), header, sizeof header, 0);
+  if (there < 0) fail("{}: cannot be read ({})", path.string(), SystemError());
+  header_of({header, static_cast<std::size_t>(there)}, path);
   const std::uintmax_t size = std::filesystem::file_size(path);
-  std::string bytes(std::min<std::uintmax_t>(size, sizeof(Elf64_Ehdr)), '\0');
-  const auto read_from = [&](std::size_t begin) {
-    if (in.read(bytes.data() + begin, static_cast<std::streamsize>(bytes.size() - begin))) return;
-    fail("{}: cannot be read to its end", path.string());
-  };
-  read_from(0);
-  header_of(bytes, path);
   if (size > kLargest) {
     fail("{}: has {}, and a plugin has at most {}: link it without debug information (strip -g)",
          path.string(),
          size_text(static_cast<double>(size)),
          size_text(static_cast<double>(kLargest)));
   }
-  const std::size_t first = bytes.size();
-  bytes.resize(size);
-  read_from(first);
-  return bytes;
+  return {path, file, size};
 }
 
 std::string_view part(std::string_view bytes, const Elf64_Shdr& section) {
@@ -142,7 +157,8 @@ void find_symbols(std::string_view bytes, const Elf64_Ehdr& header, LibraryFile&
 }  // namespace
 
 LibraryFile read_library_file(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path);
+  const MappedBytes mapped = map_file(path);
+  const std::string_view bytes = mapped.view();
   const Elf64_Ehdr header = header_of(bytes, path);
   if (!is_whole(bytes, header)) {
     fail(
