@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/cli/show.hpp"
 #include "kernel/comm/communicators.hpp"
 #include "kernel/comm/control_plane/pulse.hpp"
 #include "kernel/launch/absence_notice.hpp"
@@ -153,7 +154,8 @@ int join_ranks(const RankEnvironment& environment, const RankWork& work) {
       const bool refused = failure->kind() == ErrorKind::configuration;
       const bool written = !refused && std::filesystem::exists(records, none);
       if (written) log_info("what each rank did last: {}", records);
-      failure->raise();
+      // Now: what follows may take seconds, in which the starter may kill this process.
+      show_error("{}\n", failure->what());
     }
     return failure->exit_code();
   }

@@ -47,7 +47,7 @@ struct RankWork {
 };
 
 /// A rank among several, started by our launcher or by another one: meets the others and does its
-/// work. Returns the exit code; throws an error that nobody else prints.
+/// work. Returns the exit code; an error is printed by our launcher, or here.
 int join_ranks(const RankEnvironment& environment, const RankWork& work);
 
 }  // namespace tessera

@@ -32,8 +32,8 @@ class StoreServer {
   /// "rank 3 died: …"; empty while none has.
   std::string first_death() const;
   /// For `rank`, which serves this store and has failed: counts it as dead, so that the others end
-  /// too, and returns when all of them have hung up, or after `limit`. Else one that is late would
-  /// find no store, and blame it.
+  /// too, and returns when all of them have hung up, or after `limit`. Without that, a late rank
+  /// would find no store, and blame it.
   void outlast_others(i64 rank, std::chrono::milliseconds limit);
 
  private:

@@ -133,8 +133,8 @@ struct StoreServer::Impl {
   Refusals refusals;
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<i64> left;  // ranks that hung up
-  std::atomic<bool> stopping = false;
+  std::set<i64> departed;  // ranks that hung up
+  std::atomic<bool> outlasting = false, stopping = false;
   std::thread thread;
 };
 
@@ -154,11 +154,12 @@ std::string StoreServer::first_death() const { return impl_->table.first_death()
 
 void StoreServer::outlast_others(i64 rank, std::chrono::milliseconds limit) {
   impl_->table.report_death(rank, "it failed, and says itself why");
+  impl_->outlasting = true;
   impl_->wake_up();  // calls that wait are answered
   std::unique_lock lock(impl_->mutex);
   const auto others = static_cast<std::size_t>(impl_->world - 1);
   impl_->changed.wait_for(
-      lock, limit, [&] { return impl_->left.size() - impl_->left.count(rank) >= others; });
+      lock, limit, [&] { return impl_->departed.size() - impl_->departed.count(rank) >= others; });
 }
 
 void StoreServer::Impl::run() {
@@ -339,6 +340,9 @@ void StoreServer::Impl::welcome(Connection& c, const WireMessage& proof) {
   c.session.emplace(*c.handshake, token, StoreSession::Side::store);
   const StoreHandshake shown = std::move(*c.handshake);
   c.handshake.reset();
+  // One that was started again looks for the run's next store.
+  c.gone = outlasting && departed.contains(shown.rank);
+  if (c.gone) return;
   const std::string reason = refusal(shown);
   c.closing = !reason.empty();
   if (c.closing) {
@@ -406,7 +410,7 @@ void StoreServer::Impl::leave(Connection& c) {
   present.erase(c.rank);
   {
     const std::lock_guard lock(mutex);
-    left.insert(c.rank);
+    departed.insert(c.rank);
   }
   changed.notify_all();
 }

@@ -54,11 +54,14 @@ Rendezvous::Rendezvous(const RankEnvironment& env, std::chrono::milliseconds tim
 
 Rendezvous::~Rendezvous() {
   if (abandoned_ || std::uncaught_exceptions() > exceptions_) {
-    // Its connection closes with the process, after this rank's report: the server takes that for a
-    // death. Kept where leak checkers find it.
+    // Its connection closes with the process, after this rank's report: a server elsewhere takes
+    // that for a death. Kept where leak checkers find it.
     static std::atomic<SocketStore*> open_to_the_end;
     open_to_the_end = store_.release();
-    if (server_) server_->outlast_others(0, kFailing);
+    try {
+      if (server_) server_->outlast_others(0, kFailing);
+    } catch (const std::exception&) {  // out of memory
+    }
     return;
   }
   try {

@@ -39,7 +39,7 @@ class PlacementCheck {
   static std::vector<Bytes> runs_of(const TensorArg& tensor);
   bool differs(Bytes bytes) const;
   bool differs(const TensorArg& tensor) const;
-  Ranges::iterator first_beyond(const char* address);
+  Ranges::iterator first_beyond(const char* address);  // that ends after it
   void set(const TensorArg& tensor, bool differs);
   void set(Bytes bytes, bool differs);
   void copied(const Kernel& kernel, const TensorArg& from, const TensorArg& to);

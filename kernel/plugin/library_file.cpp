@@ -2,13 +2,15 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/hash.hpp"
@@ -58,55 +60,76 @@ Elf64_Ehdr header_of(std::string_view bytes, const std::filesystem::path& path) 
   return *header;
 }
 
-// The bytes of a file, mapped: reading all plugins into memory took a third of a program's start.
-class MappedBytes {
+// A file, read piece by piece: memory for all of it, which the system clears first, took a third of
+// a program's start. (A mapped one that is cut off meanwhile would raise SIGBUS.)
+class PluginFile {
  public:
-  MappedBytes(const std::filesystem::path& path, const Descriptor& file, std::size_t size)
-      : size_(size),
-        address_(mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0)) {
-    if (address_ == MAP_FAILED) fail("{}: cannot be read ({})", path.string(), SystemError());
+  explicit PluginFile(const std::filesystem::path& path)
+      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat status {};
+    if (!file_ || fstat(file_.get(), &status) != 0) fail_reading();
+    if (!S_ISREG(status.st_mode)) fail("{}: is not a regular file", path.string());
+    bytes_ = static_cast<u64>(status.st_size);
   }
-  ~MappedBytes() { munmap(address_, size_); }
-  MappedBytes(const MappedBytes&) = delete;
-  MappedBytes& operator=(const MappedBytes&) = delete;
-  std::string_view view() const { return {static_cast<const char*>(address_), size_}; }
+  u64 bytes() const { return bytes_; }
+  /// What the file has of these bytes.
+  std::string read(u64 offset, u64 size) const {
+    if (offset >= bytes_) return {};
+    std::string bytes(std::min(size, bytes_ - offset), '\0');
+    bytes.resize(read(offset, bytes.data(), bytes.size()));
+    return bytes;
+  }
+  std::size_t read(u64 offset, char* to, std::size_t size) const {
+    std::size_t done = 0;
+    while (done < size) {
+      const ssize_t got =
+          pread(file_.get(), to + done, size - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail_reading();
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
 
  private:
-  std::size_t size_;
-  void* address_;
+  [[noreturn]] void fail_reading() const {
+    const int why = errno;
+    std::error_code error;
+    const auto link = std::filesystem::symlink_status(path_, error);
+    if (why != ENOENT) fail("{}: cannot be read ({})", path_.string(), SystemError(why));
+    fail("{}: {}",
+         path_.string(),
+         std::filesystem::is_symlink(link) ? "is a link to a file that does not exist"
+                                           : "there is no such file");
+  }
+  std::filesystem::path path_;
+  Descriptor file_;
+  u64 bytes_ = 0;
 };
 
-// Whatever size a file claims, no more of it is mapped than a library may have.
-MappedBytes map_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    fail("{}: {}",
-         path.string(),
-         std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))
-             ? "is a link to a file that does not exist"
-             : "there is no such file");
+// Goes through all bytes once: their hash, and the descriptor's text that begins so, wherever the
+// linker put it.
+void scan(const PluginFile& in, LibraryFile& file) {
+  constexpr std::string_view kBegin = "sdk headers=";
+  std::array<char, 65536> piece;
+  std::size_t kept = 0;  // the end of the piece before, where the text may begin
+  for (u64 at = 0; at < in.bytes();) {
+    const std::size_t size = std::min<u64>(piece.size() - kept, in.bytes() - at);
+    if (in.read(at, piece.data() + kept, size) != size) {
+      fail("{}: cannot be read to its end", file.path.string());
+    }
+    file.hash = hash64({piece.data() + kept, size}, file.hash);
+    const std::string_view seen(piece.data(), kept + size);
+    const std::size_t found = file.abi_fields.empty() ? seen.find(kBegin) : seen.npos;
+    if (found != seen.npos) {
+      const std::string fields = in.read(at - kept + found, kLongestText);
+      file.abi_fields = fields.substr(0, fields.find('\0'));
+    }
+    at += size;
+    kept = std::min(seen.size(), kBegin.size() - 1);
+    std::memmove(piece.data(), seen.data() + seen.size() - kept, kept);
   }
-  if (!std::filesystem::is_regular_file(status)) fail("{}: is not a regular file", path.string());
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) fail("{}: cannot be read ({})", path.string(), SystemError());
-  char header[sizeof(Elf64_Ehdr)];
-  const ssize_t there = pread(file.get(), header, sizeof header, 0);
-  if (there < 0) fail("{}: cannot be read ({})", path.string(), SystemError());
-  header_of({header, static_cast<std::size_t>(there)}, path);
-  const std::uintmax_t size = std::filesystem::file_size(path);
-  if (size > kLargest) {
-    fail("{}: has {}, and a plugin has at most {}: link it without debug information (strip -g)",
-         path.string(),
-         size_text(static_cast<double>(size)),
-         size_text(static_cast<double>(kLargest)));
-  }
-  return {path, file, size};
-}
-
-std::string_view part(std::string_view bytes, const Elf64_Shdr& section) {
-  if (section.sh_offset > bytes.size()) return {};
-  return bytes.substr(section.sh_offset, section.sh_size);
 }
 
 std::string_view text_at(std::string_view bytes, u64 offset) {
@@ -117,13 +140,14 @@ std::string_view text_at(std::string_view bytes, u64 offset) {
 
 // The system maps the file and trusts its headers: one that was cut off while being copied ends the
 // process with SIGBUS instead of an error.
-bool is_whole(std::string_view bytes, const Elf64_Ehdr& header) {
+bool is_whole(const PluginFile& in, const Elf64_Ehdr& header) {
   const auto inside = [&](u64 offset, u64 size) {
-    return offset <= bytes.size() && size <= bytes.size() - offset;
+    return offset <= in.bytes() && size <= in.bytes() - offset;
   };
   if (!inside(header.e_shoff, u64{header.e_shnum} * sizeof(Elf64_Shdr))) return false;
+  const std::string segments = in.read(header.e_phoff, u64{header.e_phnum} * sizeof(Elf64_Phdr));
   for (u64 i = 0; i < header.e_phnum; ++i) {
-    const auto segment = at<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
+    const auto segment = at<Elf64_Phdr>(segments, i * sizeof(Elf64_Phdr));
     if (!segment || !inside(segment->p_offset, segment->p_filesz)) return false;
   }
   return header.e_phnum > 0;
@@ -132,17 +156,18 @@ bool is_whole(std::string_view bytes, const Elf64_Ehdr& header) {
 // Reads the table of exported symbols, which a stripped library has too. (Boost.DLL's library_info
 // reads the other one, and mixes up string tables.) There is one such table, whatever a damaged
 // file says.
-void find_symbols(std::string_view bytes, const Elf64_Ehdr& header, LibraryFile& file) {
+void find_symbols(const PluginFile& in, const Elf64_Ehdr& header, LibraryFile& file) {
+  const std::string sections = in.read(header.e_shoff, u64{header.e_shnum} * sizeof(Elf64_Shdr));
   const auto section = [&](u64 index) {
-    return at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
+    return at<Elf64_Shdr>(sections, index * sizeof(Elf64_Shdr));
   };
   for (u64 i = 0; i < header.e_shnum; ++i) {
     const auto table = section(i);
     if (!table || table->sh_type != SHT_DYNSYM) continue;
     const auto strings = section(table->sh_link);
     if (!strings) continue;
-    const std::string_view symbols = part(bytes, *table);
-    const std::string_view text = part(bytes, *strings);
+    const std::string symbols = in.read(table->sh_offset, table->sh_size);
+    const std::string text = in.read(strings->sh_offset, strings->sh_size);
     for (u64 k = 0; k < symbols.size() / sizeof(Elf64_Sym); ++k) {
       const auto symbol = at<Elf64_Sym>(symbols, k * sizeof(Elf64_Sym));
       if (!symbol || symbol->st_shndx == SHN_UNDEF) continue;
@@ -157,23 +182,25 @@ void find_symbols(std::string_view bytes, const Elf64_Ehdr& header, LibraryFile&
 }  // namespace
 
 LibraryFile read_library_file(const std::filesystem::path& path) {
-  const MappedBytes mapped = map_file(path);
-  const std::string_view bytes = mapped.view();
-  const Elf64_Ehdr header = header_of(bytes, path);
-  if (!is_whole(bytes, header)) {
+  const PluginFile in(path);
+  const Elf64_Ehdr header = header_of(in.read(0, sizeof(Elf64_Ehdr)), path);
+  if (in.bytes() > kLargest) {
+    fail("{}: has {}, and a plugin has at most {}: link it without debug information (strip -g)",
+         path.string(),
+         size_text(static_cast<double>(in.bytes())),
+         size_text(static_cast<double>(kLargest)));
+  }
+  if (!is_whole(in, header)) {
     fail(
         "{}: is cut off or damaged: its {} bytes are less than its headers say; build or copy it "
         "again",
         path.string(),
-        bytes.size());
+        in.bytes());
   }
   LibraryFile file;
   file.path = path;
-  file.hash = hash64(bytes);
-  find_symbols(bytes, header, file);
-  // The descriptor's text of that name, wherever the linker put it.
-  const auto fields = bytes.find("sdk headers=");
-  if (fields != std::string::npos) file.abi_fields = text_at(bytes, fields);
+  scan(in, file);
+  find_symbols(in, header, file);
   return file;
 }
 

@@ -11,7 +11,7 @@ namespace tessera {
 /// a wrong ABI, or in a library that is no plugin, those may do anything.
 struct LibraryFile {
   std::filesystem::path path;
-  u64 hash = 0;                      ///< xxHash of the whole file
+  u64 hash = 0;                      ///< of the whole file
   bool has_symbols = false;          ///< it says what it exports
   std::vector<std::string> symbols;  ///< of what it exports, names that begin with "tessera_"
   std::string abi_fields;            ///< "sdk headers=91c2…;compiler=…"; empty when not found

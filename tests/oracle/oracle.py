@@ -22,7 +22,7 @@ def main():
         print(f"skipped: no PyTorch in {VENV}; tests/oracle/venv.sh makes it (downloads 0.7 GB)")
         sys.exit(SKIPPED)
     python = VENV / "bin/python"
-    # Importing these packages takes twice as long where what was compiled of them is not kept.
+    # Without kept bytecode the imports of these packages take twice as long.
     environment = dict(os.environ, PYTHONPYCACHEPREFIX=str(VENV / "pycache"))
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     script = sys.argv[2] if len(sys.argv) > 2 else "train_gpt.py"

@@ -41,7 +41,10 @@ if [[ ! -e $ready ]]; then
   "${pip[@]}" \
     absl-py dill "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging protobuf psutil \
     pyyaml regex requests tqdm typer >&2
-  "$python" -c 'import accelerate, gguf, safetensors.numpy, sentencepiece, tomllib, transformers'
+  # Keeps their bytecode where oracle.py looks for it.
+  env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="${python%/bin/python}/pycache" "$python" -c \
+    'import accelerate, gguf, safetensors.numpy, sentencepiece, tomllib, torch
+from transformers import GPT2LMHeadModel'
   ls "${python%/bin/python}"/lib/libmkl_rt.so* >&2  # where the test oracle.mkl looks
   touch "$ready"
 fi

@@ -211,12 +211,12 @@ TEST_P(SocketStores, ARankEndedByAnExceptionIsDeadOneThatReturnsIsNot) {
 // One that comes after the failure learns of it from the store, which waits for that.
 TEST_P(SocketStores, ARankThatServesAndFailsLeavesWhenTheOthersHaveHungUp) {
   StoreServer server(listen_address(), "secret", 3);
-  const SocketStore own(server.address(), "secret", 0, 3, 30s);
+  SocketStore own(server.address(), "secret", 0, 3, 30s);
+  own.set("culprit", "rank 5");
   std::vector<std::string> told(2);
   const auto rank = [&](i64 number, std::chrono::milliseconds late) {
     std::this_thread::sleep_for(late);
     SocketStore store(server.address(), "secret", number, 3, 30s);
-    if (number == 1) store.set("culprit", "rank 5");
     told[static_cast<std::size_t>(number - 1)] = error_of([&] { store.get("never", 1h); });
     EXPECT_EQ(store.get("culprit", 30s), "rank 5");
   };
@@ -227,6 +227,18 @@ TEST_P(SocketStores, ARankThatServesAndFailsLeavesWhenTheOthersHaveHungUp) {
   for (const std::string& text : told) {
     EXPECT_THAT(text, HasSubstr("\"never\": rank 0 died: it failed, and says itself why"));
   }
+}
+
+// Started again by itself, it belongs to the run that begins next.
+TEST_P(SocketStores, ARankThatHasLeftDoesNotJoinTheStoreThatEnds) {
+  StoreServer server(listen_address(), "secret", 3);
+  const SocketStore own(server.address(), "secret", 0, 3, 30s);
+  { SocketStore(server.address(), "secret", 1, 3, 30s); }
+  std::thread ends([&] { server.outlast_others(0, 500ms); });
+  while (server.first_death().empty()) std::this_thread::sleep_for(1ms);
+  EXPECT_THAT(error_of([&] { SocketStore(server.address(), "secret", 1, 3, 100ms); }),
+              HasSubstr("closed the connection"));
+  ends.join();
 }
 
 TEST_P(SocketStores, ARankThatServesAndFailsDoesNotWaitForAFrozenOne) {
