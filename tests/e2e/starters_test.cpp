@@ -115,7 +115,7 @@ TEST_F(Starters, WhoWaitsForRanksSaysForWhomAndWhy) {
   EXPECT_TRUE(rank->shows("ranks 1, 2, 3 did not start within"));
   rank->send(SIGTERM);
   const ProcessResult result = rank->wait();
-  EXPECT_NE(result.exit_code, 0);
+  EXPECT_EQ(result.signal, SIGTERM);
   EXPECT_THAT(result.err,
               HasSubstr("waiting for ranks 1, 2, 3 of 4 to start, for up to 7 s "
                         "(comm.init_timeout_s): SLURM_STEP_ID=0, SLURM_PROCID=0 and "
