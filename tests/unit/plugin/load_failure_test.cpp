@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "kernel/plugin/host.hpp"
@@ -253,6 +254,25 @@ TEST_F(OddFile, ManyTables) {
   std::memcpy(bytes.data(), &header, sizeof header);
   std::ofstream(file_, std::ios::binary) << bytes;
   EXPECT_LE(read_library_file(file_).symbols.size(), 1000U);
+}
+
+// The file is read piece by piece; the text may lie across the end of one.
+TEST_F(OddFile, WithTheFieldsOfItsBuildAnywhere) {
+  std::ifstream in(plugin_folder("plain") / "libtest_plain.so", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const std::string fields = "sdk headers=1;compiler=" + std::string(100, 'x');
+  std::set<u64> hashes;
+  for (std::size_t at = 2 * 65536 - 160; at < 2 * 65536 + 20; ++at) {
+    std::string bytes = whole;
+    bytes.resize(at, '\x01');
+    std::ofstream(file_, std::ios::binary) << bytes << fields << '\0' << "more";
+    const LibraryFile file = read_library_file(file_);
+    EXPECT_EQ(file.abi_fields, fields) << at;
+    hashes.insert(file.hash);
+  }
+  EXPECT_EQ(hashes.size(), 180U);
+  fs::copy_file(plugin_file("good"), file_, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(read_library_file(file_).hash, read_library_file(plugin_file("good")).hash);
 }
 
 TEST(LoadLibrary, FloatingPointStaysAsItIs) {
