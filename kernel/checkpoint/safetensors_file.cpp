@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
+#include "kernel/system/read_at.hpp"
 #include "tessera/error.hpp"
 #include "tessera/io/written.hpp"
 
@@ -100,14 +100,10 @@ void SafetensorsFile::read_header() {
 }
 
 void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ssize_t count = ::pread(fd_, to.data(), to.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_file("read", name_);
-    require(count > 0, "{} is damaged: it ended while it was read", name_);
-    to = to.subspan(static_cast<std::size_t>(count));
-    offset += count;
-  }
+  const ssize_t count = tessera::read_at(fd_, to, static_cast<u64>(offset));
+  if (count < 0) fail_file("read", name_);
+  require(
+      count == static_cast<ssize_t>(to.size()), "{} is damaged: it ended while it was read", name_);
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& key) const {

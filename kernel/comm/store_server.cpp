@@ -153,8 +153,8 @@ const std::string& StoreServer::address() const { return impl_->text; }
 std::string StoreServer::first_death() const { return impl_->table.first_death(); }
 
 void StoreServer::outlast_others(i64 rank, std::chrono::milliseconds limit) {
+  impl_->outlasting = true;  // first: who hears of the death and comes again is not let in
   impl_->table.report_death(rank, "it failed, and says itself why");
-  impl_->outlasting = true;
   impl_->wake_up();  // calls that wait are answered
   std::unique_lock lock(impl_->mutex);
   const auto others = static_cast<std::size_t>(impl_->world - 1);

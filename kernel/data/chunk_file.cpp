@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
+#include "kernel/system/read_at.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/device/descriptor.hpp"
 #include "tessera/error.hpp"
@@ -30,17 +29,9 @@ std::span<std::byte> writable(T& list) {
   return std::as_writable_bytes(std::span(list.data(), list.size()));
 }
 
-// Reads `to` from a place of the file; false at its end.
-bool read_at(int file, std::span<std::byte> to, u64 at) {
-  std::size_t done = 0;
-  while (done < to.size()) {
-    const ssize_t count =
-        ::pread(file, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    done += static_cast<std::size_t>(count);
-  }
-  return true;
+// Reads all of `to` from a place of the file; false where that fails or it ends before.
+bool read_all(int file, std::span<std::byte> to, u64 at) {
+  return read_at(file, to, at) == static_cast<ssize_t>(to.size());
 }
 
 Descriptor opened(const std::filesystem::path& file) {
@@ -77,12 +68,12 @@ class Chunk::Parts {
   enum Which { rows, texts, ids, tokens, sketches, counts, removed, lengths };
 
   explicit Parts(const std::filesystem::path& file) : name_(file), file_(opened(file)) {
-    if (!file_ || !read_at(file_.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) gone();
+    if (!file_ || !read_all(file_.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) gone();
   }
   void read(Which which, u64 begin, std::span<std::byte> to) const {
     u64 at = sizeof(Header) + begin;
     for (std::size_t i = 0; i < static_cast<std::size_t>(which); ++i) at += header.bytes[i];
-    if (!read_at(file_.get(), to, at)) gone();
+    if (!read_all(file_.get(), to, at)) gone();
   }
   std::pair<Row, Row> around(i64 document) const {
     std::array<Row, 2> found{};
@@ -193,7 +184,7 @@ std::optional<Chunk::Loaded> Chunk::load_if(const std::filesystem::path& file,
   struct stat status {};
   Header header;
   if (!from || ::fstat(from.get(), &status) != 0 ||
-      !read_at(from.get(), std::as_writable_bytes(std::span(&header, 1)), 0) ||
+      !read_all(from.get(), std::as_writable_bytes(std::span(&header, 1)), 0) ||
       header.magic != kChunkMagic || (source && header.source != *source)) {
     return std::nullopt;
   }
@@ -227,7 +218,7 @@ std::optional<Chunk::Loaded> Chunk::load_if(const std::filesystem::path& file,
                                           writable(chunk.counts),
                                           writable(chunk.removed),
                                           writable(chunk.lengths_)}) {
-    if (!read_at(from.get(), part, at)) return std::nullopt;
+    if (!read_all(from.get(), part, at)) return std::nullopt;
     at += part.size();
     content = hash64(part, content);
   }

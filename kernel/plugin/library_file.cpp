@@ -3,16 +3,17 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "kernel/system/read_at.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/device/descriptor.hpp"
 #include "tessera/error.hpp"
@@ -76,32 +77,24 @@ class PluginFile {
   std::string read(u64 offset, u64 size) const {
     if (offset >= bytes_) return {};
     std::string bytes(std::min(size, bytes_ - offset), '\0');
-    bytes.resize(read(offset, bytes.data(), bytes.size()));
+    bytes.resize(read(offset, std::span(bytes)));
     return bytes;
   }
-  std::size_t read(u64 offset, char* to, std::size_t size) const {
-    std::size_t done = 0;
-    while (done < size) {
-      const ssize_t got =
-          pread(file_.get(), to + done, size - done, static_cast<off_t>(offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail_reading();
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    return done;
+  std::size_t read(u64 offset, std::span<char> to) const {
+    const ssize_t got = read_at(file_.get(), std::as_writable_bytes(to), offset);
+    if (got < 0) fail_reading();
+    return static_cast<std::size_t>(got);
   }
 
  private:
   [[noreturn]] void fail_reading() const {
     const int why = errno;
-    std::error_code error;
-    const auto link = std::filesystem::symlink_status(path_, error);
     if (why != ENOENT) fail("{}: cannot be read ({})", path_.string(), SystemError(why));
+    std::error_code error;
+    const bool link = std::filesystem::is_symlink(path_, error);
     fail("{}: {}",
          path_.string(),
-         std::filesystem::is_symlink(link) ? "is a link to a file that does not exist"
-                                           : "there is no such file");
+         link ? "is a link to a file that does not exist" : "there is no such file");
   }
   std::filesystem::path path_;
   Descriptor file_;
@@ -116,10 +109,9 @@ void scan(const PluginFile& in, LibraryFile& file) {
   std::size_t kept = 0;  // the end of the piece before, where the text may begin
   for (u64 at = 0; at < in.bytes();) {
     const std::size_t size = std::min<u64>(piece.size() - kept, in.bytes() - at);
-    if (in.read(at, piece.data() + kept, size) != size) {
-      fail("{}: cannot be read to its end", file.path.string());
-    }
-    file.hash = hash64({piece.data() + kept, size}, file.hash);
+    const std::span fresh = std::span(piece).subspan(kept, size);
+    if (in.read(at, fresh) != size) fail("{}: cannot be read to its end", file.path.string());
+    file.hash = hash64({fresh.data(), size}, file.hash);
     const std::string_view seen(piece.data(), kept + size);
     const std::size_t found = file.abi_fields.empty() ? seen.find(kBegin) : seen.npos;
     if (found != seen.npos) {
